@@ -1,0 +1,78 @@
+// Counting bytes and handing out aligned memory.
+#include "base/buffer.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
+
+#include "base/units.h"
+
+namespace millrace {
+
+Charge::Charge(Charge&& other) noexcept
+    : budget_(std::exchange(other.budget_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+
+Charge& Charge::operator=(Charge&& other) noexcept {
+  // What was held goes now, not whenever `other` does: somebody may be waiting for it.
+  Charge taken(std::move(other));
+  std::swap(budget_, taken.budget_);
+  std::swap(bytes_, taken.bytes_);
+  return *this;
+}
+
+Charge::~Charge() {
+  if (budget_ != nullptr) budget_->give_back(bytes_);
+}
+
+Budget::~Budget() {
+  MR_ASSERT(used_ == 0, used_);
+}
+
+Result<Charge> Budget::take(uint64_t bytes) {
+  if (bytes > limit_) {
+    return make_error(Code::kTooLarge, "needs {} at once, the memory limit is {}", format_bytes(bytes),
+                      format_bytes(limit_));
+  }
+  std::unique_lock lock(mutex_);
+  freed_.wait(lock, [&] { return limit_ - used_ >= bytes; });
+  used_ += bytes;
+  peak_ = std::max(peak_, used_);
+  return Charge(*this, bytes);
+}
+
+uint64_t Budget::used() const {
+  std::lock_guard lock(mutex_);
+  return used_;
+}
+
+uint64_t Budget::peak() const {
+  std::lock_guard lock(mutex_);
+  return peak_;
+}
+
+void Budget::give_back(uint64_t bytes) {
+  {
+    std::lock_guard lock(mutex_);
+    MR_ASSERT(used_ >= bytes, used_, bytes);
+    used_ -= bytes;
+  }
+  freed_.notify_all();
+}
+
+Result<Buffer> Buffer::make(Budget& budget, size_t capacity) {
+  constexpr size_t kAlignment = 64;
+  Buffer buffer;
+  const size_t aligned = std::max(capacity, (capacity + kAlignment - 1) / kAlignment * kAlignment);
+  buffer.charge_ = MR_TRY(budget.take(aligned));
+  buffer.memory_.reset(static_cast<std::byte*>(std::aligned_alloc(kAlignment, aligned)));
+  if (!buffer.memory_) {
+    return make_error(Code::kTooLarge, "the system has no {} of memory left", format_bytes(capacity));
+  }
+  return buffer;
+}
+
+void Buffer::Free::operator()(std::byte* memory) const {
+  std::free(memory);
+}
+
+}  // namespace millrace

@@ -1,0 +1,66 @@
+// Error: what went wrong, why, and what to try next.
+//
+// An Error is one of about a dozen codes plus a message that each layer extends once with what it was
+// doing ("reading shard.tar: member a.jpg at byte 512: …") and an optional hint for the person who reads
+// it. Move-only and one pointer wide, so a Result<T> on a hot path costs one word. Not thread-shared.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace millrace {
+
+enum class Code {
+  kInvalid,      // the caller asked for something that makes no sense
+  kNotFound,     // the named thing does not exist
+  kExists,       // the named thing exists already
+  kCorrupt,      // bytes do not say what they must say
+  kTruncated,    // bytes end too early
+  kUnsupported,  // valid, but not something we do
+  kTooLarge,     // over a named maximum
+  kNoSpace,      // drive or quota full
+  kDenied,       // not allowed
+  kIo,           // the operating system said no
+  kUnavailable,  // a peer or process is gone or failing
+  kCancelled,    // stopped on request
+};
+
+std::string_view code_name(Code code);
+int http_status(Code code);
+int exit_code(Code code);  // 1: the work failed; 2: the request was wrong
+
+class [[nodiscard]] Error {
+ public:
+  Error(Code code, std::string message);
+
+  Code code() const { return detail_->code; }
+  const std::string& message() const { return detail_->message; }
+  const std::string& hint() const { return detail_->hint; }
+
+  // Puts what the caller was doing in front: "reading x" + "Input/output error".
+  Error within(std::string_view what) &&;
+  Error with_hint(std::string hint) &&;
+  Error copy() const;
+
+ private:
+  struct Detail {
+    Code code;
+    std::string message;
+    std::string hint;
+  };
+  std::unique_ptr<Detail> detail_;
+};
+
+template <typename... Args>
+Error make_error(Code code, fmt::format_string<Args...> format, Args&&... args) {
+  return Error(code, fmt::format(format, std::forward<Args>(args)...));
+}
+
+// The error of a failed system call: errno becomes a code and its text the message.
+Error make_system_error(int errno_value, std::string_view what);
+
+}  // namespace millrace

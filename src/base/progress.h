@@ -1,0 +1,55 @@
+// Progress: how far a job is, counted by its threads and drawn for a person.
+//
+// A job adds what it has done; a ProgressBar, where a terminal is there to see it, redraws a line a few
+// times a second until it is destroyed. Counters are atomic; a job that nobody watches pays one add.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <thread>
+
+namespace millrace {
+
+class Progress {
+ public:
+  void add(uint64_t bytes, uint64_t samples) {
+    bytes_.fetch_add(bytes, std::memory_order_relaxed);
+    samples_.fetch_add(samples, std::memory_order_relaxed);
+  }
+  void expect(uint64_t bytes) { expected_bytes_.store(bytes, std::memory_order_relaxed); }
+
+  uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
+  uint64_t samples() const { return samples_.load(std::memory_order_relaxed); }
+  uint64_t expected_bytes() const { return expected_bytes_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<uint64_t> bytes_ = 0;
+  std::atomic<uint64_t> samples_ = 0;
+  std::atomic<uint64_t> expected_bytes_ = 0;  // 0: unknown
+};
+
+// "sharding  [######····]  61 %  1.2 GB  840 MB/s  11 k samples  0:02 left"
+std::string progress_line(const Progress& progress, const std::string& what, double seconds);
+
+class ProgressBar {
+ public:
+  ProgressBar(const Progress& progress, std::string what);
+  ~ProgressBar();
+  ProgressBar(const ProgressBar&) = delete;
+  ProgressBar& operator=(const ProgressBar&) = delete;
+
+ private:
+  void run();
+
+  const Progress& progress_;
+  const std::string what_;
+  std::mutex mutex_;
+  std::condition_variable stopped_;
+  bool stop_ = false;  // guarded by mutex_
+  std::thread thread_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,53 @@
+// Strict parsing and plain printing of sizes.
+#include "base/units.h"
+
+#include <array>
+#include <charconv>
+#include <cmath>
+
+namespace millrace {
+
+Result<uint64_t> parse_bytes(std::string_view text) {
+  constexpr std::string_view kHint = "write a number and a unit, for example 256MiB, 3GB or 512";
+  double number = 0;
+  const char* end = text.data() + text.size();
+  const auto [rest, failure] = std::from_chars(text.data(), end, number);
+  if (failure != std::errc{} || !std::isfinite(number) || number < 0) {
+    return make_error(Code::kInvalid, "\"{}\" is not a size in bytes", text).with_hint(std::string(kHint));
+  }
+  std::string_view unit(rest, static_cast<size_t>(end - rest));
+  double scale = 1;
+  if (!unit.empty() && unit != "B") {
+    constexpr std::string_view kPrefixes = "KMGTP";
+    const size_t power = kPrefixes.find(unit[0] == 'k' ? 'K' : unit[0]);
+    unit.remove_prefix(1);
+    const bool known = power != std::string_view::npos && (unit.empty() || unit == "B" || unit == "iB" || unit == "i");
+    if (!known) {
+      return make_error(Code::kInvalid, "\"{}\" has an unknown unit", text).with_hint(std::string(kHint));
+    }
+    const double base = unit.starts_with('i') ? 1024 : 1000;
+    scale = std::pow(base, static_cast<double>(power + 1));
+  }
+  const double bytes = number * scale;
+  if (bytes > 9e18) return make_error(Code::kInvalid, "\"{}\" is larger than any file", text);
+  return static_cast<uint64_t>(std::llround(bytes));
+}
+
+std::string format_bytes(uint64_t bytes) {
+  constexpr std::array<const char*, 6> kUnits = {"B", "kB", "MB", "GB", "TB", "PB"};
+  double value = static_cast<double>(bytes);
+  size_t unit = 0;
+  while (value >= 999.95 && unit + 1 < kUnits.size()) {
+    value /= 1000;
+    ++unit;
+  }
+  return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.1f} {}", value, kUnits[unit]);
+}
+
+std::string format_count(uint64_t count) {
+  std::string digits = std::to_string(count);
+  for (size_t at = digits.size(); at > 3; at -= 3) digits.insert(at - 3, " ");
+  return digits;
+}
+
+}  // namespace millrace

@@ -1,0 +1,114 @@
+// Shared flags.
+#include "cli/common.h"
+
+#include <cstdlib>
+#include <thread>
+
+#include "base/units.h"
+#include "shard/names.h"
+
+namespace millrace::cli {
+
+CLI::Option* add_bytes(CLI::App& verb, const std::string& name, uint64_t& bytes, const std::string& help) {
+  return verb
+      .add_option_function<std::string>(
+          name,
+          [&bytes](const std::string& text) {
+            auto parsed = parse_bytes(text);
+            if (!parsed) throw CLI::ValidationError(parsed.error().message(), parsed.error().hint());
+            bytes = parsed.take();
+          },
+          help)
+      ->type_name("SIZE");
+}
+
+void InputFlags::add_to(CLI::App& verb) {
+  verb.add_option("shards", shards, "Shards: files, a-{000..123}.tar, a-@000124.tar, globs, or - for standard input")
+      ->required()
+      ->type_name("SHARD");
+  verb.add_option("--key-rule", key_rule, "How names split into key and field: first-dot or last-dot")->capture_default_str();
+  verb.add_flag("--concatenated", concatenated, "Read archives written one behind the other");
+  add_bytes(verb, "--max-sample", max_sample, "The largest sample to hold in memory (default 2GiB)");
+}
+
+Result<shard::InputOptions> InputFlags::options(Shell& shell) const {
+  shard::InputOptions options;
+  options.read.archives = concatenated ? tar::Archives::kConcatenated : tar::Archives::kOne;
+  options.read.group.key_rule = MR_TRY(tar::parse_key_rule(key_rule));
+  options.max_sample = max_sample;
+  options.progress = &shell.progress;
+  return options;
+}
+
+Result<std::vector<std::string>> InputFlags::names(Shell& shell) const {
+  std::vector<std::string> names = MR_TRY(shard::expand_names(shards));
+  uint64_t bytes = 0;
+  for (const std::string& name : names) {
+    if (name == shard::kStandardStream) return names;
+    bytes += MR_TRY(file_size(name));
+  }
+  shell.progress.expect(bytes);
+  return names;
+}
+
+void OutputFlags::add_to(CLI::App& verb) {
+  verb.add_option("-o,--output", output, "Where to write: out-%06d.tar for many shards, one name for one, - for standard output")
+      ->required()
+      ->type_name("NAME");
+  add_bytes(verb, "--max-bytes", max_bytes, "Begin another shard before one gets larger than this (default 1GB)");
+  verb.add_option("--max-samples", max_samples, "Begin another shard after this many samples")->type_name("N")->check(CLI::PositiveNumber);
+  verb.add_option("--compress", compress, "none, gzip or zstd (default: by the name, .tar .tgz .tar.gz .tar.zst)");
+  verb.add_flag("--no-index", no_index, "Do not put an index beside each shard");
+}
+
+Result<shard::OutputName> OutputFlags::name(const Shell& shell) const {
+  if (shell.json && output == shard::kStandardStream) {
+    return make_error(Code::kInvalid, "--json and -o - both want standard output");
+  }
+  return shard::OutputName::parse(output);
+}
+
+Result<shard::OutputOptions> OutputFlags::options(const InputFlags& input) const {
+  shard::OutputOptions options;
+  if (!compress.empty()) options.compression = MR_TRY(tar::parse_output_compression(compress));
+  options.index = no_index ? shard::IndexPolicy::kNone : shard::IndexPolicy::kBeside;
+  options.key_rule = MR_TRY(tar::parse_key_rule(input.key_rule));
+  return options;
+}
+
+std::string OutputFlags::temporary_directory() const {
+  if (output != shard::kStandardStream) return directory_of(output);
+  const char* chosen = std::getenv("TMPDIR");
+  return chosen != nullptr ? chosen : "/tmp";
+}
+
+void report_shards(Shell& shell, const std::vector<shard::ShardSummary>& shards, const Stopwatch& watch, Json more) {
+  uint64_t samples = 0;
+  uint64_t bytes = 0;
+  Json list = Json::array();
+  for (const shard::ShardSummary& one : shards) {
+    samples += one.samples;
+    bytes += one.stored_bytes;
+    list.push_back({{"path", one.path}, {"samples", one.samples}, {"bytes", one.stored_bytes}});
+  }
+  const double seconds = watch.seconds();
+  if (shell.json) {
+    more["samples"] = samples;
+    more["bytes"] = bytes;
+    more["seconds"] = seconds;
+    more["shards"] = std::move(list);
+    Shell::print(more);
+    return;
+  }
+  shell.say(fmt::format("wrote {} shard{}, {} samples, {} in {:.1f} s ({}/s)", format_count(shards.size()),
+                        shards.size() == 1 ? "" : "s", format_count(samples), format_bytes(bytes), seconds,
+                        format_bytes(static_cast<uint64_t>(static_cast<double>(bytes) / std::max(seconds, 1e-6)))));
+}
+
+void note_loose(Shell& shell, uint64_t members) {
+  if (members > 0) shell.log().info("left out members that belong to no sample (directories, links, names without a field)", "count", members);
+}
+
+unsigned default_jobs() { return std::max(1U, std::thread::hardware_concurrency()); }
+
+}  // namespace millrace::cli

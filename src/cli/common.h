@@ -1,0 +1,70 @@
+// Options that several verbs share, and the sentences they end with.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cli/shell.h"
+#include "shard/input.h"
+#include "shard/output.h"
+#include "shard/writer.h"
+
+namespace millrace::cli {
+
+// A size such as 256MiB.
+CLI::Option* add_bytes(CLI::App& verb, const std::string& name, uint64_t& bytes, const std::string& help);
+
+struct InputFlags {
+  std::vector<std::string> shards;
+  std::string key_rule = "first-dot";
+  bool concatenated = false;
+  uint64_t max_sample = tar::StreamWindow::kDefaultMostBytes;
+
+  void add_to(CLI::App& verb);
+  Result<shard::InputOptions> options(Shell& shell) const;
+  // Brace ranges, counts and globs expanded; the sizes announced to the progress bar.
+  Result<std::vector<std::string>> names(Shell& shell) const;
+};
+
+struct OutputFlags {
+  std::string output;
+  uint64_t max_bytes = shard::ShardLimits().max_bytes;
+  uint64_t max_samples = shard::ShardLimits().max_samples;
+  std::string compress;
+  bool no_index = false;
+
+  void add_to(CLI::App& verb);
+  Result<shard::OutputName> name(const Shell& shell) const;
+  shard::ShardLimits limits() const { return {max_bytes, max_samples}; }
+  Result<shard::OutputOptions> options(const InputFlags& input) const;
+  // Where temporary files go by default: beside the output, whose drive must hold it all anyway.
+  std::string temporary_directory() const;
+};
+
+// "wrote 12 shards, 60 000 samples, 1.2 GB in 3.1 s (390 MB/s)", or the same as JSON.
+void report_shards(Shell& shell, const std::vector<shard::ShardSummary>& shards, const Stopwatch& watch, Json more = Json::object());
+
+void note_loose(Shell& shell, uint64_t members);
+
+unsigned default_jobs();
+
+// One per verb, called by main.
+void add_shard(CLI::App& app, Shell& shell);
+void add_tar_cat(CLI::App& tar, Shell& shell);
+void add_tar_extract(CLI::App& tar, Shell& shell);
+void add_tar_index(CLI::App& tar, Shell& shell);
+void add_tar_ls(CLI::App& tar, Shell& shell);
+void add_tar_map(CLI::App& tar, Shell& shell);
+void add_tar_merge(CLI::App& tar, Shell& shell);
+void add_tar_shuffle(CLI::App& tar, Shell& shell);
+void add_tar_sort(CLI::App& tar, Shell& shell);
+void add_tar_split(CLI::App& tar, Shell& shell);
+void add_tar_stat(CLI::App& tar, Shell& shell);
+void add_tar_verify(CLI::App& tar, Shell& shell);
+
+// `tar -cf - dataset | tarshards out-%06d.tar`
+void add_tarshards(CLI::App& app, Shell& shell);
+
+}  // namespace millrace::cli

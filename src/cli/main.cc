@@ -1,0 +1,90 @@
+// The one binary: wiring, and errors turned into messages and exit codes.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/common.h"
+#include "cli/shell.h"
+
+namespace {
+
+using millrace::Error;
+using millrace::cli::Shell;
+
+int complain(const Error& error) {
+  fmt::print(stderr, "millrace: {}\n", error.message());
+  if (!error.hint().empty()) fmt::print(stderr, "  try: {}\n", error.hint());
+  return millrace::exit_code(error.code());
+}
+
+void add_verbs(CLI::App& app, Shell& shell) {
+  using namespace millrace::cli;
+  app.require_subcommand(1);
+  add_shard(app, shell);
+  CLI::App* tar = app.add_subcommand("tar", "Look at, change, check and take apart tar shards");
+  tar->require_subcommand(1);
+  tar->fallthrough();
+  add_tar_ls(*tar, shell);
+  add_tar_stat(*tar, shell);
+  add_tar_cat(*tar, shell);
+  add_tar_split(*tar, shell);
+  add_tar_merge(*tar, shell);
+  add_tar_sort(*tar, shell);
+  add_tar_shuffle(*tar, shell);
+  add_tar_map(*tar, shell);
+  add_tar_index(*tar, shell);
+  add_tar_verify(*tar, shell);
+  add_tar_extract(*tar, shell);
+}
+
+int run(int argc, char** argv) {
+  const std::string_view called(argv[0]);
+  const bool as_tarshards = called.substr(called.rfind('/') + 1) == "tarshards";
+  CLI::App app(as_tarshards ? "Cut a tar stream into shards" : "Millrace: training data from drives to batches",
+               as_tarshards ? "tarshards" : "millrace");
+  app.set_version_flag("--version", "millrace " MILLRACE_VERSION);
+  Shell shell;
+  app.add_flag("--json", shell.json, "Results as JSON on standard output");
+  app.add_flag("-q,--quiet", shell.quiet, "Say nothing but errors and warnings");
+  app.add_flag("-v,--verbose", shell.verbose, "Say more of what is done");
+  if (as_tarshards) {
+    millrace::cli::add_tarshards(app, shell);
+  } else {
+    add_verbs(app, shell);
+  }
+  // What follows -- after `tar map` is a command of its own, options and all.
+  std::vector<std::string> words(argv + 1, argv + argc);
+  const auto dashes = std::find(words.begin(), words.end(), "--");
+  if (std::find(words.begin(), dashes, "map") != dashes && dashes != words.end()) {
+    shell.trailing.assign(dashes + 1, words.end());
+    words.erase(dashes, words.end());
+  }
+  std::reverse(words.begin(), words.end());  // as CLI11 wants them
+  try {
+    app.parse(words);
+  } catch (const CLI::ParseError& failure) {
+    const int code = app.exit(failure);
+    return code == 0 ? 0 : 2;
+  }
+  auto done = shell.action();
+  if (!done) return complain(done.error());
+  if (std::fflush(stdout) != 0) return complain(millrace::make_system_error(errno, "writing standard output"));
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const std::bad_alloc&) {
+    fmt::print(stderr, "millrace: out of memory\n");
+  } catch (const std::exception& failure) {
+    fmt::print(stderr, "millrace: {}\n", failure.what());
+  }
+  return 1;
+}

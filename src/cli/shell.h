@@ -1,0 +1,53 @@
+// Shell: what every verb shares with the person at the terminal.
+//
+// Standard output is data, standard error is talk. A verb registers itself on the parser and leaves its work
+// in `action`; main runs it and turns an Error into a message and an exit code. Made once in main.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "base/log.h"
+#include "base/progress.h"
+#include "base/result.h"
+
+namespace millrace::cli {
+
+using Json = nlohmann::ordered_json;
+
+class Shell {
+ public:
+  bool json = false;
+  bool quiet = false;
+  bool verbose = false;
+  std::vector<std::string> trailing;  // a command line behind --
+  std::function<Status()> action;
+  Progress progress;
+
+  Log& log();
+  // A line for the person, on standard error; not with --quiet.
+  void say(const std::string& line) const;
+  // A result for a program, on standard output; names that are not UTF-8 are shown as well as they can be.
+  static void print(const Json& value);
+  // Drawn until it is destroyed; nothing where nobody looks.
+  std::unique_ptr<ProgressBar> bar(const std::string& what) const;
+
+ private:
+  std::unique_ptr<Log> log_;
+};
+
+class Stopwatch {
+ public:
+  double seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  }
+
+ private:
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace millrace::cli

@@ -1,0 +1,72 @@
+// millrace tar split and merge: the same members in more or fewer shards, none lost.
+#include "cli/common.h"
+#include "shard/stream.h"
+
+namespace millrace::cli {
+
+namespace {
+
+struct SplitFlags {
+  InputFlags input;
+  OutputFlags output;
+};
+
+Status run(Shell& shell, const SplitFlags& flags) {
+  const Stopwatch watch;
+  const shard::InputOptions options = MR_TRY(flags.input.options(shell));
+  const std::vector<std::string> names = MR_TRY(flags.input.names(shell));
+  const shard::OutputName name = MR_TRY(flags.output.name(shell));
+  const shard::OutputOptions output_options = MR_TRY(flags.output.options(flags.input));
+  shard::ShardWriter writer(name, flags.output.limits(), output_options);
+  shard::InputStream samples(names, options);
+  // Members of no sample travel along: nothing that was in the input is missing in the output.
+  samples.on_loose([&](std::string_view blocks) { return writer.add_loose(blocks); });
+  const auto bar = shell.bar("copying");
+  while (true) {
+    const tar::Sample* sample = MR_TRY(samples.next());
+    if (sample == nullptr) break;
+    MR_TRY(writer.add(*sample));
+  }
+  const auto shards = MR_TRY(writer.finish());
+  report_shards(shell, shards, watch, {{"loose_members", samples.loose_members()}});
+  return {};
+}
+
+}  // namespace
+
+void add_tar_split(CLI::App& tar, Shell& shell) {
+  CLI::App* verb = tar.add_subcommand("split", "Cut shards into smaller ones, by size or count");
+  verb->fallthrough();
+  auto flags = std::make_shared<SplitFlags>();
+  flags->input.add_to(*verb);
+  flags->output.add_to(*verb);
+  verb->footer(
+      "Examples:\n"
+      "  millrace tar split big.tar --max-bytes 200MB -o small-%06d.tar\n"
+      "  millrace tar split big.tar --max-samples 5000 -o small-%06d.tar");
+  verb->callback([&shell, flags] {
+    shell.action = [&shell, flags]() -> Status {
+      const shard::OutputName name = MR_TRY(flags->output.name(shell));
+      if (!name.numbered()) {
+        return make_error(Code::kInvalid, "split makes several shards: \"{}\" has no %06d", flags->output.output)
+            .with_hint("for one shard use millrace tar merge");
+      }
+      return run(shell, *flags);
+    };
+  });
+}
+
+void add_tar_merge(CLI::App& tar, Shell& shell) {
+  CLI::App* verb = tar.add_subcommand("merge", "Join shards into one, or into fewer larger ones");
+  verb->fallthrough();
+  auto flags = std::make_shared<SplitFlags>();
+  flags->input.add_to(*verb);
+  flags->output.add_to(*verb);
+  verb->footer(
+      "Examples:\n"
+      "  millrace tar merge 'small-*.tar' -o big.tar\n"
+      "  millrace tar merge 'small-@000100.tar' --max-bytes 3GB -o large-%06d.tar");
+  verb->callback([&shell, flags] { shell.action = [&shell, flags] { return run(shell, *flags); }; });
+}
+
+}  // namespace millrace::cli

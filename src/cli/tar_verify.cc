@@ -1,0 +1,115 @@
+// millrace tar verify: what is wrong with shards, and with --repair a new shard of what can be saved.
+#include "base/text.h"
+#include "base/units.h"
+#include "cli/common.h"
+#include "shard/verify.h"
+
+namespace millrace::cli {
+
+namespace {
+
+struct VerifyFlags {
+  InputFlags input;
+  std::string fields;
+  bool repair = false;
+  std::string output;
+};
+
+// shard.tar -> shard.repaired.tar
+std::string repaired_name(const std::string& shard) {
+  const size_t base = shard.rfind('/') == std::string::npos ? 0 : shard.rfind('/') + 1;
+  const size_t dot = shard.find('.', base);
+  return dot == std::string::npos ? shard + ".repaired.tar" : shard.substr(0, dot) + ".repaired" + shard.substr(dot);
+}
+
+Json as_json(const shard::Verdict& verdict) {
+  Json problems = Json::array();
+  for (const shard::Problem& problem : verdict.problems) {
+    problems.push_back({{"fault", shard::fault_name(problem.fault)}, {"offset", problem.offset}, {"text", problem.text}});
+  }
+  Json fields = Json::object();
+  for (const auto& [field, count] : verdict.fields) fields[field] = count;
+  return {{"shard", verdict.shard}, {"ok", verdict.problem_count == 0}, {"samples", verdict.samples}, {"members", verdict.members},
+          {"loose_members", verdict.loose_members}, {"bytes", verdict.tar_bytes}, {"index", verdict.has_index}, {"fields", fields},
+          {"problem_count", verdict.problem_count}, {"problems", problems}};
+}
+
+void print_verdict(const shard::Verdict& verdict) {
+  std::string fields;
+  for (const auto& [field, count] : verdict.fields) {
+    fields += count == verdict.samples ? fmt::format(" {}", printable(field)) : fmt::format(" {}({} of {})", printable(field), count, verdict.samples);
+  }
+  fmt::print("{}: {}: {} samples,{}{}\n", verdict.shard, verdict.problem_count == 0 ? "ok" : "BAD", format_count(verdict.samples),
+             fields.empty() ? " no fields" : fields, verdict.has_index ? ", indexed" : ", no index");
+  constexpr size_t kShown = 20;
+  const size_t shown = std::min(verdict.problems.size(), kShown);
+  for (size_t i = 0; i < shown; ++i) {
+    fmt::print("  {}: {}\n", shard::fault_name(verdict.problems[i].fault), printable(verdict.problems[i].text));
+  }
+  if (verdict.problem_count > shown) {
+    fmt::print("  … and {} more; --json shows the first {}\n", verdict.problem_count - shown, shard::Verdict::kMostProblems);
+  }
+}
+
+Status repair(Shell& shell, const VerifyFlags& flags, const std::string& name, const shard::VerifyOptions& options) {
+  const std::string output = flags.output.empty() ? repaired_name(name) : flags.output;
+  if (file_exists(output)) return make_error(Code::kExists, "{} exists", output).with_hint("remove it, or name another with --output");
+  const shard::RepairReport report = MR_TRY(shard::repair_shard(name, output, options));
+  if (shell.json) {
+    Shell::print({{"shard", name}, {"repaired", output}, {"kept_samples", report.kept_samples}, {"gathered_samples", report.gathered_samples}, {"lost", report.lost}});
+    return {};
+  }
+  fmt::print("  saved {} samples to {}\n", format_count(report.kept_samples), output);
+  if (report.gathered_samples > 0) fmt::print("  brought together {} scattered parts\n", format_count(report.gathered_samples));
+  for (const std::string& lost : report.lost) fmt::print("  lost: {}\n", printable(lost));
+  return {};
+}
+
+Status run(Shell& shell, const VerifyFlags& flags) {
+  shard::VerifyOptions options;
+  options.input = MR_TRY(flags.input.options(shell));
+  options.expected_fields = split_words(flags.fields);
+  const std::vector<std::string> names = MR_TRY(flags.input.names(shell));
+  if (flags.repair && names.size() > 1 && !flags.output.empty()) {
+    return make_error(Code::kInvalid, "--output names one file, and there are {} shards to repair", names.size());
+  }
+  uint64_t bad = 0;
+  for (const std::string& name : names) {
+    shard::Verdict verdict;
+    {
+      const auto bar = shell.bar("verifying");
+      verdict = MR_TRY(shard::verify_shard(name, options));
+    }
+    if (shell.json) {
+      Shell::print(as_json(verdict));
+    } else if (!shell.quiet || verdict.problem_count > 0) {
+      print_verdict(verdict);
+    }
+    if (verdict.problem_count == 0) continue;
+    ++bad;
+    if (flags.repair) MR_TRY(repair(shell, flags, name, options));
+  }
+  if (bad == 0) return {};
+  Error error = make_error(Code::kCorrupt, "{} of {} shards have problems", bad, names.size());
+  return flags.repair ? std::move(error) : std::move(error).with_hint("save what can be saved with --repair");
+}
+
+}  // namespace
+
+void add_tar_verify(CLI::App& tar, Shell& shell) {
+  CLI::App* verb = tar.add_subcommand("verify", "Check shards for damage, cut ends, scattered samples and stale indexes");
+  verb->fallthrough();
+  auto flags = std::make_shared<VerifyFlags>();
+  flags->input.add_to(*verb);
+  verb->add_option("--fields", flags->fields, "Fields that every sample must have, for example jpg,cls");
+  CLI::Option* repair_flag = verb->add_flag("--repair", flags->repair, "Write what can be saved of bad shards to NAME.repaired.tar");
+  verb->add_option("--output", flags->output, "Where the repaired shard goes")->needs(repair_flag)->type_name("FILE");
+  verb->footer(
+      "Exit code: 0 all good, 1 something is wrong, 2 wrong usage.\n\n"
+      "Examples:\n"
+      "  millrace tar verify --fields jpg,cls 'train-*.tar'\n"
+      "  millrace tar verify --repair damaged.tar");
+  verb->callback([&shell, flags] { shell.action = [&shell, flags] { return run(shell, *flags); }; });
+}
+
+}  // namespace millrace::cli

@@ -1,0 +1,27 @@
+// Index files beside shards: making, loading and judging them.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "base/result.h"
+#include "shard/input.h"
+#include "tar/index.h"
+
+namespace millrace::shard {
+
+std::string index_path(const std::string& shard);
+
+// Reads the shard once and puts its index beside it, replacing an older one.
+struct IndexReport {
+  uint64_t samples = 0;
+  uint64_t shard_bytes = 0;
+  uint64_t index_bytes = 0;
+};
+Result<IndexReport> make_index(const std::string& shard, const InputOptions& options);
+
+// The index beside a shard, if it belongs to it as far as the length tells; checking the content needs the
+// whole shard (verify does). A missing file, damage or another length is an error.
+Result<tar::Index> load_index(const std::string& shard);
+
+}  // namespace millrace::shard

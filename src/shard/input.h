@@ -1,0 +1,83 @@
+// ShardInput: an archive on disk or on standard input, ready to be read as samples or members.
+//
+// Recognises compression by content and undoes it, counts the stored bytes that pass, and seeks over data
+// nobody wants where the file allows it. Owns the file and the window; not movable, one thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/file.h"
+#include "base/progress.h"
+#include "base/result.h"
+#include "tar/compress.h"
+#include "tar/sample.h"
+#include "tar/window.h"
+
+namespace millrace::shard {
+
+inline constexpr std::string_view kStandardStream = "-";
+
+// A file as a source of bytes; the end of what was sniffed at the start comes first.
+class FileSource final : public tar::ByteSource {
+ public:
+  static Result<std::unique_ptr<FileSource>> open(const std::string& name);
+
+  Result<size_t> read_some(std::span<std::byte> into) override;
+  Result<uint64_t> skip(uint64_t bytes) override;
+
+  // Looks at the first bytes without taking them. Only before the first read.
+  Result<std::string_view> peek(size_t bytes);
+  void watch(Progress& progress) { progress_ = &progress; }
+  // Every stored byte passes here too, and none is skipped.
+  void tap(std::function<void(std::string_view)> tap) { tap_ = std::move(tap); }
+  const std::string& name() const { return file_.name(); }
+
+ private:
+  explicit FileSource(File file) : file_(std::move(file)) {}
+  size_t count(std::span<std::byte> bytes);
+
+  File file_;
+  std::string peeked_;
+  size_t peeked_used_ = 0;
+  bool seekable_ = false;
+  Progress* progress_ = nullptr;
+  std::function<void(std::string_view)> tap_;
+};
+
+// Takes what is left, so that every stored byte has passed.
+Status skip_rest(FileSource& source);
+
+struct InputOptions {
+  tar::ReadOptions read;
+  uint64_t max_sample = tar::StreamWindow::kDefaultMostBytes;
+  Progress* progress = nullptr;
+};
+
+class ShardInput {
+ public:
+  // "-" is standard input.
+  static Result<std::unique_ptr<ShardInput>> open(const std::string& name, const InputOptions& options);
+
+  tar::Compression compression() const { return compression_; }
+  FileSource& stored() { return *stored_; }
+  tar::ByteSource& plain() { return plain_ ? *plain_ : *stored_; }
+  tar::Window& window() { return *window_; }
+  tar::SampleReader& samples() { return *samples_; }
+  const std::string& name() const { return stored_->name(); }
+  // Members rather than samples; use one or the other.
+  tar::MemberReader members(tar::Archives archives) { return {*window_, name(), archives}; }
+
+ private:
+  ShardInput() = default;
+
+  std::unique_ptr<FileSource> stored_;
+  std::unique_ptr<tar::ByteSource> plain_;
+  tar::Compression compression_ = tar::Compression::kNone;
+  std::unique_ptr<tar::StreamWindow> window_;
+  std::unique_ptr<tar::SampleReader> samples_;
+};
+
+}  // namespace millrace::shard

@@ -1,0 +1,250 @@
+// Private directories, child processes, and results put back in order.
+#include "shard/map.h"
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <deque>
+#include <filesystem>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "base/buffer.h"
+#include "base/ids.h"
+#include "base/queue.h"
+#include "base/units.h"
+
+extern char** environ;
+
+namespace millrace::shard {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Made {
+  std::string key;
+  std::map<std::string, std::string> fields;
+};
+
+// One sample on its way: the input, then what became of it.
+struct Task {
+  std::string key;
+  std::vector<std::pair<std::string, std::string>> fields;
+  Charge charge;
+  bool done = false;  // guarded by Mapper::mutex_, as are the following once done
+  std::optional<Error> failure;
+  std::vector<Made> results;
+};
+
+// A directory that is gone with everything in it when this is.
+class PrivateDirectory {
+ public:
+  static Result<PrivateDirectory> make(const std::string& parent) {
+    PrivateDirectory directory;
+    directory.path_ = fmt::format("{}/millrace-map-{}", parent, make_id());
+    if (::mkdir(directory.path_.c_str(), 0700) != 0) {
+      return make_system_error(errno, "creating directory " + std::exchange(directory.path_, {}));
+    }
+    return directory;
+  }
+  PrivateDirectory(PrivateDirectory&& other) noexcept : path_(std::exchange(other.path_, {})) {}
+  PrivateDirectory& operator=(PrivateDirectory&&) = delete;
+  ~PrivateDirectory() {
+    std::error_code ignored;
+    if (!path_.empty()) fs::remove_all(path_, ignored);
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  PrivateDirectory() = default;
+  std::string path_;
+};
+
+Status write_new_file(const std::string& path, std::string_view bytes) {
+  const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (descriptor < 0) return make_system_error(errno, "creating " + path);
+  File file(descriptor, path);
+  return file.write_all(bytes);
+}
+
+Status run_command(const std::vector<std::string>& command, const std::string& directory, const std::string& key) {
+  std::vector<char*> arguments;
+  for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  std::string key_variable = "MILLRACE_KEY=" + key;
+  std::vector<char*> environment;
+  for (char** variable = environ; *variable != nullptr; ++variable) environment.push_back(*variable);
+  environment.push_back(key_variable.data());
+  environment.push_back(nullptr);
+
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addchdir_np(&actions, directory.c_str());
+  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  // Standard output may be our tar stream: what commands print goes to standard error.
+  posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
+  pid_t child = 0;
+  const int failure = ::posix_spawnp(&child, arguments[0], &actions, nullptr, arguments.data(), environment.data());
+  posix_spawn_file_actions_destroy(&actions);
+  if (failure != 0) return make_system_error(failure, "starting " + command[0]);
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0) {
+    if (errno != EINTR) return make_system_error(errno, "waiting for " + command[0]);
+  }
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return {};
+  if (WIFSIGNALED(status)) return make_error(Code::kUnavailable, "{} was ended by signal {}", command[0], WTERMSIG(status));
+  return make_error(Code::kUnavailable, "{} failed with exit code {}", command[0], WEXITSTATUS(status));
+}
+
+// Which result a file belongs to: nothing for scratch files.
+std::optional<std::pair<std::string, std::string>> key_and_field(const std::string& name, const std::string& key,
+                                                                 Fanout fanout) {
+  const size_t dot = name.find('.');
+  if (dot == std::string::npos || !name.starts_with("sample")) return std::nullopt;
+  const std::string middle = name.substr(6, dot - 6);
+  if (fanout == Fanout::kOne && middle.empty()) return std::pair(key, name.substr(dot + 1));
+  if (fanout == Fanout::kMany && middle.size() > 1 && middle[0] == '-') return std::pair(key + middle, name.substr(dot + 1));
+  return std::nullopt;
+}
+
+Result<std::vector<Made>> collect(const std::string& directory, const std::string& key, Fanout fanout, uint64_t most_bytes) {
+  std::map<std::string, Made> by_key;
+  std::error_code failure;
+  for (fs::directory_iterator entry(directory, failure); !failure && entry != fs::directory_iterator(); entry.increment(failure)) {
+    const std::string name = entry->path().filename().string();
+    const auto place = key_and_field(name, key, fanout);
+    if (!place || !entry->is_regular_file() || entry->is_symlink()) continue;
+    Made& made = by_key[place->first];
+    made.key = place->first;
+    made.fields[place->second] = MR_TRY(read_file(entry->path().string(), most_bytes));
+  }
+  if (failure) return make_error(Code::kIo, "reading results in {}: {}", directory, failure.message());
+  std::vector<Made> results;
+  for (auto& [unused, made] : by_key) results.push_back(std::move(made));
+  return results;
+}
+
+class Mapper {
+ public:
+  Mapper(SampleStream& samples, const MapOptions& options, const EmitSample& emit, std::string base)
+      : samples_(samples), options_(options), emit_(emit), base_(std::move(base)), budget_(options.memory), waiting_(options.jobs) {}
+
+  Result<MapReport> run() {
+    std::vector<std::thread> workers;
+    for (unsigned job = 0; job < options_.jobs; ++job) workers.emplace_back([this] { work(); });
+    auto result = feed_and_emit();
+    waiting_.close();
+    for (std::thread& worker : workers) worker.join();
+    if (!result) return result.take_error();
+    return report_;
+  }
+
+ private:
+  Status feed_and_emit() {
+    const size_t most_in_flight = size_t{2} * options_.jobs;
+    while (true) {
+      if (options_.interrupted != nullptr && options_.interrupted->load()) {
+        return make_error(Code::kCancelled, "interrupted");
+      }
+      const tar::Sample* sample = MR_TRY(samples_.next());
+      if (sample == nullptr) break;
+      ++report_.in;
+      auto task = std::make_unique<Task>();
+      task->key = sample->key;
+      for (const tar::Field& field : sample->fields) task->fields.emplace_back(field.field, field.bytes);
+      // Room for this sample: first by finishing what came before it.
+      const uint64_t cost = std::min<uint64_t>(2 * sample->blocks.size() + 4096, options_.memory);
+      while (!in_flight_.empty() && (in_flight_.size() >= most_in_flight || budget_.used() + cost > options_.memory)) {
+        MR_TRY(emit_oldest());
+      }
+      task->charge = MR_TRY(budget_.take(cost));
+      in_flight_.push_back(std::move(task));
+      const bool taken = waiting_.push(in_flight_.back().get());
+      MR_ASSERT(taken);
+    }
+    while (!in_flight_.empty()) MR_TRY(emit_oldest());
+    return {};
+  }
+
+  Status emit_oldest() {
+    Task& task = *in_flight_.front();
+    {
+      std::unique_lock lock(mutex_);
+      finished_.wait(lock, [&] { return task.done; });
+    }
+    if (task.failure) {
+      ++report_.failed;
+      if (options_.on_error == OnCommandError::kAbort) {
+        return std::move(*task.failure).with_hint("go on past failures with --on-error skip or keep");
+      }
+      task.results.clear();
+      if (options_.on_error == OnCommandError::kKeep) {
+        task.results.push_back({task.key, {task.fields.begin(), task.fields.end()}});
+      }
+    } else if (task.results.empty()) {
+      ++report_.dropped;
+    }
+    for (const Made& made : task.results) {
+      std::vector<NewField> fields;
+      for (const auto& [field, bytes] : made.fields) fields.push_back({field, bytes});
+      ++report_.out;
+      MR_TRY(emit_(made.key, fields));
+    }
+    in_flight_.pop_front();
+    return {};
+  }
+
+  void work() {
+    while (auto next = waiting_.pop()) {
+      Task& task = **next;
+      auto results = run_one(task);
+      {
+        std::lock_guard lock(mutex_);
+        if (results) {
+          task.results = results.take();
+        } else {
+          task.failure = results.take_error().within(fmt::format("sample \"{}\"", task.key));
+        }
+        task.done = true;
+      }
+      finished_.notify_one();
+    }
+  }
+
+  Result<std::vector<Made>> run_one(const Task& task) {
+    const PrivateDirectory directory = MR_TRY(PrivateDirectory::make(base_));
+    for (const auto& [field, bytes] : task.fields) {
+      MR_TRY(write_new_file(fmt::format("{}/sample.{}", directory.path(), field), bytes));
+    }
+    MR_TRY(run_command(options_.command, directory.path(), task.key));
+    return collect(directory.path(), task.key, options_.fanout, options_.memory);
+  }
+
+  SampleStream& samples_;
+  const MapOptions& options_;
+  const EmitSample& emit_;
+  const std::string base_;
+  Budget budget_;
+  std::deque<std::unique_ptr<Task>> in_flight_;  // in the order of the input
+  BoundedQueue<Task*> waiting_;
+  std::mutex mutex_;
+  std::condition_variable finished_;
+  MapReport report_;
+};
+
+}  // namespace
+
+Result<MapReport> map_samples(SampleStream& samples, const MapOptions& options, const EmitSample& emit) {
+  if (options.command.empty()) return make_error(Code::kInvalid, "there is no command to run");
+  const PrivateDirectory base = MR_TRY(PrivateDirectory::make(options.temporary_directory));
+  return Mapper(samples, options, emit, base.path()).run();
+}
+
+}  // namespace millrace::shard

@@ -1,0 +1,178 @@
+// Expansion of braces, counts, unions and globs.
+#include "shard/names.h"
+
+#include <glob.h>
+
+#include <charconv>
+#include <optional>
+
+namespace millrace::shard {
+
+namespace {
+
+using Names = std::vector<std::string>;
+
+Error bad_names(std::string_view specification, std::string_view why) {
+  return make_error(Code::kInvalid, "shard names \"{}\": {}", specification, why)
+      .with_hint("for example train-{000000..000099}.tar, train-@000100.tar, {train,val}.tar or data/*.tar");
+}
+
+std::optional<uint64_t> whole_number(std::string_view text) {
+  uint64_t value = 0;
+  const char* end = text.data() + text.size();
+  const auto [rest, failure] = std::from_chars(text.data(), end, value);
+  if (text.empty() || failure != std::errc{} || rest != end) return std::nullopt;
+  return value;
+}
+
+// The alternatives inside one pair of braces.
+Result<Names> alternatives(std::string_view inside, std::string_view specification) {
+  const size_t dots = inside.find("..");
+  if (dots == std::string_view::npos) {
+    Names names;
+    while (true) {
+      const size_t comma = inside.find(',');
+      names.emplace_back(inside.substr(0, comma));
+      if (comma == std::string_view::npos) return names;
+      inside.remove_prefix(comma + 1);
+    }
+  }
+  const std::string_view low_text = inside.substr(0, dots);
+  const auto low = whole_number(low_text);
+  const auto high = whole_number(inside.substr(dots + 2));
+  if (!low || !high) return bad_names(specification, "a range is two whole numbers");
+  if (*high < *low) return bad_names(specification, "a range runs from the smaller number to the larger");
+  if (*high - *low >= kMaxNames) return bad_names(specification, "names too many shards");
+  // Bash pads to the wider of the two where either is written with leading zeros.
+  const bool is_padded = low_text.starts_with('0') && low_text.size() > 1;
+  const size_t width = is_padded ? std::max(low_text.size(), inside.size() - dots - 2) : 0;
+  Names names;
+  for (uint64_t number = *low; number <= *high; ++number) names.push_back(fmt::format("{:0{}}", number, width));
+  return names;
+}
+
+Status append_product(Names& heads, const Names& middles, std::string_view specification) {
+  if (heads.size() * middles.size() > kMaxNames) return bad_names(specification, "names too many shards");
+  Names joined;
+  joined.reserve(heads.size() * middles.size());
+  for (const std::string& head : heads) {
+    for (const std::string& middle : middles) joined.push_back(head + middle);
+  }
+  heads = std::move(joined);
+  return {};
+}
+
+// "@000124" outside braces is the range of that many numbers, padded to as many digits.
+std::optional<Names> counted(std::string_view text, size_t at, size_t& end) {
+  end = at + 1;
+  while (end < text.size() && text[end] >= '0' && text[end] <= '9') ++end;
+  const auto count = whole_number(text.substr(at + 1, end - at - 1));
+  if (!count || *count == 0 || *count > kMaxNames) return std::nullopt;
+  Names names;
+  const size_t width = end - at - 1;
+  for (uint64_t number = 0; number < *count; ++number) names.push_back(fmt::format("{:0{}}", number, width));
+  return names;
+}
+
+Result<Names> expand_one(std::string_view text) {
+  Names names = {""};
+  const std::string_view whole = text;
+  while (!text.empty()) {
+    const size_t special = text.find_first_of("{@");
+    if (special != 0) {
+      MR_TRY(append_product(names, {std::string(text.substr(0, special))}, whole));
+      text.remove_prefix(std::min(special, text.size()));
+      continue;
+    }
+    if (text[0] == '@') {
+      size_t end = 0;
+      const std::optional<Names> numbers = counted(text, 0, end);
+      MR_TRY(append_product(names, numbers.value_or(Names{std::string(text.substr(0, end))}), whole));
+      text.remove_prefix(end);
+      continue;
+    }
+    const size_t close = text.find('}');
+    if (close == std::string_view::npos) return bad_names(whole, "a { has no }");
+    const Names inside = MR_TRY(alternatives(text.substr(1, close - 1), whole));
+    MR_TRY(append_product(names, inside, whole));
+    text.remove_prefix(close + 1);
+  }
+  return names;
+}
+
+Result<Names> expand_glob(const std::string& pattern) {
+  glob_t found = {};
+  const int code = ::glob(pattern.c_str(), 0, nullptr, &found);
+  Names names(found.gl_pathv, found.gl_pathv + found.gl_pathc);
+  ::globfree(&found);
+  if (code == GLOB_NOMATCH) return make_error(Code::kNotFound, "no file matches {}", pattern);
+  if (code != 0) return make_error(Code::kIo, "looking for files that match {}", pattern);
+  return names;
+}
+
+}  // namespace
+
+Result<Names> expand_names(std::string_view specification) {
+  if (specification.empty()) return bad_names(specification, "is empty");
+  Names names;
+  while (true) {
+    const size_t separator = specification.find("::");
+    const Names expanded = MR_TRY(expand_one(specification.substr(0, separator)));
+    for (const std::string& name : expanded) {
+      if (name.find_first_of("*?[") == std::string::npos) {
+        names.push_back(name);
+        continue;
+      }
+      const Names matches = MR_TRY(expand_glob(name));
+      names.insert(names.end(), matches.begin(), matches.end());
+    }
+    if (names.size() > kMaxNames) return bad_names(specification, "names too many shards");
+    if (separator == std::string_view::npos) return names;
+    specification.remove_prefix(separator + 2);
+  }
+}
+
+Result<Names> expand_names(const std::vector<std::string>& specifications) {
+  Names names;
+  for (const std::string& specification : specifications) {
+    const Names some = MR_TRY(expand_names(specification));
+    names.insert(names.end(), some.begin(), some.end());
+  }
+  return names;
+}
+
+Result<OutputName> OutputName::parse(std::string_view pattern) {
+  const auto bad = [&](std::string_view why) {
+    return make_error(Code::kInvalid, "output name \"{}\": {}", pattern, why)
+        .with_hint("for example train-%06d.tar");
+  };
+  if (pattern.empty()) return bad("is empty");
+  OutputName name;
+  for (size_t at = 0; at < pattern.size(); ++at) {
+    std::string& part = name.numbered_ ? name.after_ : name.before_;
+    if (pattern[at] != '%') {
+      part += pattern[at];
+      continue;
+    }
+    if (pattern.substr(at + 1, 1) == "%") {
+      part += '%';
+      ++at;
+      continue;
+    }
+    if (name.numbered_) return bad("has two places for the number");
+    size_t end = at + 1;
+    while (end < pattern.size() && pattern[end] >= '0' && pattern[end] <= '9') ++end;
+    if (end >= pattern.size() || pattern[end] != 'd' || end - at > 3) return bad("a number is written %d or %06d");
+    name.numbered_ = true;
+    name.width_ = static_cast<int>(whole_number(pattern.substr(at + 1, end - at - 1)).value_or(0));
+    at = end;
+  }
+  return name;
+}
+
+std::string OutputName::at(uint64_t number) const {
+  if (!numbered_) return before_;
+  return before_ + fmt::format("{:0{}}", number, width_) + after_;
+}
+
+}  // namespace millrace::shard

@@ -1,0 +1,40 @@
+// Names of shard sets: what a person types, expanded to the files meant, and numbered output names.
+//
+//   train-{000000..001281}.tar   a range, zero-padded as written      {train,val}-0.tar   a list
+//   train-@001282.tar            a count: 000000 to 001281            a.tar::b.tar        a union
+//   data/*.tar                   a glob over local files, sorted      out-%06d.tar        a numbered output
+//
+// Pure except for globs, which look at the file system.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace millrace::shard {
+
+// No specification names more shards than this.
+inline constexpr uint64_t kMaxNames = 10'000'000;
+
+Result<std::vector<std::string>> expand_names(std::string_view specification);
+Result<std::vector<std::string>> expand_names(const std::vector<std::string>& specifications);
+
+class OutputName {
+ public:
+  // At most one %d or %0Nd; other percent signs are written %%.
+  static Result<OutputName> parse(std::string_view pattern);
+
+  bool numbered() const { return numbered_; }
+  std::string at(uint64_t number) const;
+
+ private:
+  std::string before_;
+  std::string after_;
+  bool numbered_ = false;
+  int width_ = 0;
+};
+
+}  // namespace millrace::shard

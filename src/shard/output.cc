@@ -1,0 +1,128 @@
+// From samples to a durable shard with its index.
+#include "shard/output.h"
+
+#include <fcntl.h>
+
+#include "shard/input.h"
+
+namespace millrace::shard {
+
+namespace {
+constexpr size_t kGatherBytes = 1 << 20;
+constexpr uint64_t kWritebackStep = 16 << 20;
+}  // namespace
+
+ShardFile::Sink::Sink(ShardFile& shard) : shard_(shard) { gathered_.reserve(kGatherBytes); }
+
+Status ShardFile::Sink::write(std::string_view first, std::string_view second) {
+  hasher_.add(first);
+  hasher_.add(second);
+  bytes_ += first.size() + second.size();
+  if (gathered_.size() + first.size() > kGatherBytes) MR_TRY(flush_with(first));
+  else gathered_ += first;
+  if (gathered_.size() + second.size() > kGatherBytes) return flush_with(second);
+  gathered_ += second;
+  return {};
+}
+
+Status ShardFile::Sink::flush_with(std::string_view more) {
+  MR_TRY(shard_.file().write_all(gathered_, more));
+  written_ += gathered_.size() + more.size();
+  gathered_.clear();
+  // Writing to the drive starts now, not at the fsync: that then finds little left to do.
+  if (shard_.atomic_ && written_ - started_writeback_ >= kWritebackStep) {
+    ::sync_file_range(shard_.file().descriptor(), static_cast<off64_t>(started_writeback_),
+                      static_cast<off64_t>(written_ - started_writeback_), SYNC_FILE_RANGE_WRITE);
+    started_writeback_ = written_;
+  }
+  return {};
+}
+
+Status ShardFile::Sink::finish() { return flush_with({}); }
+
+Result<std::unique_ptr<ShardFile>> ShardFile::create(const std::string& path, const OutputOptions& options) {
+  std::unique_ptr<ShardFile> shard(new ShardFile());
+  shard->path_ = path;
+  shard->options_ = options;
+  shard->compression_ = options.compression.value_or(tar::compression_for_name(path));
+  if (path == kStandardStream) {
+    shard->stream_ = MR_TRY(File::standard_output());
+    shard->options_.index = IndexPolicy::kNone;
+  } else {
+    shard->atomic_ = MR_TRY(AtomicFile::create(path));
+  }
+  shard->sink_ = std::make_unique<Sink>(*shard);
+  shard->compressor_ = MR_TRY(tar::make_compressor(shard->compression_, *shard->sink_));
+  shard->writer_.emplace(*shard->compressor_);
+  return shard;
+}
+
+Status ShardFile::add(const tar::Sample& sample) {
+  const uint64_t start = writer_->offset();
+  index_.begin_sample(start, sample.key_hash);
+  if (sample.copyable) {
+    MR_TRY(writer_->copy(sample.blocks));
+    for (const tar::Field& field : sample.fields) {
+      index_.add_field({field.field, start + (field.data_offset - sample.offset), field.bytes.size()});
+    }
+  } else {
+    for (const tar::Field& field : sample.fields) {
+      if (field.blocks.empty()) {
+        MR_TRY(writer_->add({.name = field.name, .size = field.bytes.size()}, field.bytes));
+      } else {
+        MR_TRY(writer_->copy(field.blocks));
+      }
+      index_.add_field({field.field, writer_->offset() - tar::padded(field.bytes.size()), field.bytes.size()});
+    }
+  }
+  end_sample();
+  return {};
+}
+
+Status ShardFile::add(std::string_view key, std::span<const NewField> fields) {
+  begin_sample(key);
+  for (const NewField& field : fields) {
+    MR_TRY(begin_field(field.field, field.bytes.size()));
+    MR_TRY(field_data(field.bytes));
+    MR_TRY(end_field());
+  }
+  end_sample();
+  return {};
+}
+
+Status ShardFile::add_loose(std::string_view blocks) { return writer_->copy(blocks); }
+
+void ShardFile::begin_sample(std::string_view key) {
+  sample_key_ = key;
+  index_.begin_sample(writer_->offset(), hash64(key));
+}
+
+Status ShardFile::begin_field(std::string_view field, uint64_t size) {
+  const std::string name = fmt::format("{}.{}", sample_key_, field);
+  MR_TRY(writer_->begin({.name = name, .size = size}));
+  index_.add_field({field, writer_->offset(), size});
+  return {};
+}
+
+void ShardFile::end_sample() {
+  index_.end_sample(writer_->offset());
+  ++samples_;
+}
+
+Result<ShardSummary> ShardFile::finish() {
+  MR_TRY(writer_->finish());
+  ShardSummary summary{path_, samples_, writer_->offset(), sink_->bytes()};
+  if (!atomic_) return summary;
+  const std::string index_path = path_ + std::string(tar::kIndexSuffix);
+  // An index left from an older shard of this name goes first: no moment shows it beside the new shard.
+  MR_TRY(remove_file_if_present(index_path));
+  MR_TRY(atomic_->finish());
+  if (options_.index == IndexPolicy::kBeside) {
+    const std::string bytes = MR_TRY(std::move(index_).finish(
+        {{sink_->bytes(), sink_->content_hash()}, writer_->offset(), compression_, options_.key_rule}));
+    MR_TRY(write_file_atomically(index_path, bytes));
+  }
+  return summary;
+}
+
+}  // namespace millrace::shard

@@ -1,0 +1,107 @@
+// ShardFile: one shard being written, with its index, visible only when it is whole.
+//
+// The tar goes to a nameless file; finish() flushes it, renames it into place and puts the index beside it.
+// A ShardFile that is dropped before that leaves nothing. Standard output ("-") gets the bytes as they come,
+// and no index. Not movable; one thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/result.h"
+#include "tar/compress.h"
+#include "tar/index_build.h"
+#include "tar/sample.h"
+#include "tar/writer.h"
+
+namespace millrace::shard {
+
+enum class IndexPolicy { kBeside, kNone };
+
+struct OutputOptions {
+  std::optional<tar::Compression> compression;  // none given: by the name
+  IndexPolicy index = IndexPolicy::kBeside;
+  tar::KeyRule key_rule = tar::KeyRule::kFirstDot;
+};
+
+struct ShardSummary {
+  std::string path;
+  uint64_t samples = 0;
+  uint64_t tar_bytes = 0;
+  uint64_t stored_bytes = 0;
+};
+
+struct NewField {
+  std::string_view field;
+  std::string_view bytes;
+};
+
+class ShardFile {
+ public:
+  static Result<std::unique_ptr<ShardFile>> create(const std::string& path, const OutputOptions& options);
+
+  // The sample as it lies in its archive, where it can be copied; with new headers otherwise.
+  Status add(const tar::Sample& sample);
+  // A new sample under fixed owner, mode and time.
+  Status add(std::string_view key, std::span<const NewField> fields);
+  // Blocks that belong to no sample.
+  Status add_loose(std::string_view blocks);
+
+  // A new sample whose fields are written piece by piece.
+  void begin_sample(std::string_view key);
+  Status begin_field(std::string_view field, uint64_t size);
+  Status field_data(std::string_view bytes) { return writer_->data(bytes); }
+  Status end_field() { return writer_->end(); }
+  void end_sample();
+
+  uint64_t samples() const { return samples_; }
+  uint64_t tar_bytes() const { return writer_->offset(); }
+
+  Result<ShardSummary> finish();
+
+ private:
+  // The stored bytes on their way to the file: gathered, hashed, counted.
+  class Sink final : public tar::ByteSink {
+   public:
+    explicit Sink(ShardFile& shard);
+    Status write(std::string_view bytes) override { return write(bytes, {}); }
+    Status write(std::string_view first, std::string_view second) override;
+    Status finish() override;
+
+    uint64_t bytes() const { return bytes_; }
+    uint64_t content_hash() const { return hasher_.value(); }
+
+   private:
+    Status flush_with(std::string_view more);
+
+    ShardFile& shard_;
+    std::string gathered_;
+    Hasher hasher_;
+    uint64_t bytes_ = 0;
+    uint64_t written_ = 0;
+    uint64_t started_writeback_ = 0;
+  };
+
+  ShardFile() = default;
+  File& file() { return atomic_ ? atomic_->file() : stream_; }
+
+  std::string path_;
+  OutputOptions options_;
+  tar::Compression compression_ = tar::Compression::kNone;
+  std::optional<AtomicFile> atomic_;
+  File stream_;  // standard output
+  std::unique_ptr<Sink> sink_;
+  std::unique_ptr<tar::ByteSink> compressor_;
+  std::optional<tar::Writer> writer_;
+  tar::IndexBuilder index_;
+  std::string sample_key_;
+  uint64_t samples_ = 0;
+};
+
+}  // namespace millrace::shard

@@ -1,0 +1,77 @@
+// Rolling from shard to shard.
+#include "shard/writer.h"
+
+namespace millrace::shard {
+
+uint64_t tar_bytes_of(std::span<const NewField> fields) {
+  uint64_t bytes = 0;
+  for (const NewField& field : fields) bytes += tar::kBlock + tar::padded(field.bytes.size());
+  return bytes;
+}
+
+ShardWriter::ShardWriter(OutputName name, ShardLimits limits, OutputOptions options)
+    : name_(std::move(name)), limits_(limits), options_(options), finisher_([this] { finish_shards(); }) {}
+
+ShardWriter::~ShardWriter() {
+  full_.close();
+  if (finisher_.joinable()) finisher_.join();
+}
+
+void ShardWriter::finish_shards() {
+  while (auto shard = full_.pop()) {
+    auto summary = (*shard)->finish();
+    std::lock_guard lock(mutex_);
+    if (summary) {
+      summaries_.push_back(summary.take());
+    } else if (!failure_) {
+      failure_ = summary.take_error();
+    }
+  }
+}
+
+Result<ShardFile*> ShardWriter::shard_for(uint64_t sample_bytes) {
+  constexpr uint64_t kEndBlocks = 2 * tar::kBlock;
+  const bool full = current_ && current_->samples() > 0 && name_.numbered() &&
+                    (current_->samples() >= limits_.max_samples ||
+                     current_->tar_bytes() + sample_bytes + kEndBlocks > limits_.max_bytes);
+  if (full) MR_TRY(close_current());
+  if (!current_) current_ = MR_TRY(ShardFile::create(name_.at(next_number_++), options_));
+  return current_.get();
+}
+
+Status ShardWriter::close_current() {
+  {
+    std::lock_guard lock(mutex_);
+    if (failure_) return failure_->copy();
+  }
+  const bool taken = full_.push(std::move(current_));
+  MR_ASSERT(taken);
+  return {};
+}
+
+Status ShardWriter::add(const tar::Sample& sample) {
+  ShardFile* shard = MR_TRY(shard_for(sample.blocks.size()));
+  return shard->add(sample);
+}
+
+Status ShardWriter::add(std::string_view key, std::span<const NewField> fields) {
+  ShardFile* shard = MR_TRY(shard_for(tar_bytes_of(fields)));
+  return shard->add(key, fields);
+}
+
+Status ShardWriter::add_loose(std::string_view blocks) {
+  ShardFile* shard = MR_TRY(shard_for(blocks.size()));
+  return shard->add_loose(blocks);
+}
+
+Result<std::vector<ShardSummary>> ShardWriter::finish() {
+  if (next_number_ == 0) MR_TRY(shard_for(0));
+  if (current_) MR_TRY(close_current());
+  full_.close();
+  finisher_.join();
+  std::lock_guard lock(mutex_);
+  if (failure_) return failure_->copy();
+  return std::move(summaries_);
+}
+
+}  // namespace millrace::shard

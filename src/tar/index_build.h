@@ -1,0 +1,89 @@
+// IndexBuilder and IndexFeed: making the index of a shard.
+//
+// IndexBuilder takes samples one by one from whoever writes a shard. IndexFeed takes a shard's bytes as they
+// pass (a file being read, an upload) and finds the samples itself. Both give the same bytes for the same
+// shard. Memory: 52 bytes per sample with one field, 16 more for each further field. One thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "base/hash.h"
+#include "base/result.h"
+#include "tar/feed.h"
+#include "tar/group.h"
+#include "tar/index.h"
+
+namespace millrace::tar {
+
+class IndexBuilder {
+ public:
+  struct Field {
+    std::string_view field;
+    uint64_t data_offset = 0;
+    uint64_t size = 0;
+  };
+
+  void begin_sample(uint64_t offset, uint64_t key_hash);
+  void add_field(const Field& field);
+  void end_sample(uint64_t end_offset);
+
+  struct Totals {
+    ShardIdentity shard;
+    uint64_t tar_bytes = 0;
+    Compression compression = Compression::kNone;
+    KeyRule key_rule = KeyRule::kFirstDot;
+  };
+  // The index file's bytes, or an error where the shard is beyond the format. The builder is used up.
+  Result<std::string> finish(const Totals& totals) &&;
+
+  uint64_t samples() const { return samples_.size(); }
+
+ private:
+  struct SampleRow {
+    uint64_t offset;
+    uint64_t size;
+    uint64_t key_hash;
+    uint32_t first_field;
+  };
+  struct FieldRow {
+    uint64_t place;
+    uint64_t size;
+  };
+  uint64_t field_id(std::string_view field);
+
+  std::vector<SampleRow> samples_;
+  std::vector<FieldRow> fields_;
+  std::vector<std::string> field_names_;
+  std::unordered_map<std::string, uint64_t> field_ids_;
+  bool beyond_format_ = false;
+};
+
+class IndexFeed {
+ public:
+  IndexFeed(const std::string& shard_name, GroupOptions options)
+      : options_(options), reader_(shard_name), grouper_(shard_name, options) {}
+
+  void add_stored(std::string_view bytes);  // as the shard is stored
+  Status add_tar(std::string_view bytes);   // the tar itself: the same bytes where it is not compressed
+  Result<std::string> finish(Compression compression);
+
+  uint64_t samples() const { return grouper_.samples(); }
+
+ private:
+  Status drain();
+  void take(const Group& group);
+
+  const GroupOptions options_;
+  FeedReader reader_;
+  Grouper grouper_;
+  IndexBuilder builder_;
+  Hasher content_;
+  uint64_t stored_bytes_ = 0;
+  uint64_t tar_bytes_ = 0;
+};
+
+}  // namespace millrace::tar

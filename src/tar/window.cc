@@ -1,0 +1,89 @@
+// Sliding over a stream.
+#include "tar/window.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+#include "base/units.h"
+
+namespace millrace::tar {
+
+namespace {
+constexpr size_t kPage = 4096;
+}
+
+Result<uint64_t> skip_by_reading(ByteSource& source, uint64_t bytes) {
+  std::vector<std::byte> scratch(std::min<uint64_t>(bytes, 256 << 10));
+  uint64_t done = 0;
+  while (done < bytes) {
+    const size_t step = std::min<uint64_t>(bytes - done, scratch.size());
+    const size_t got = MR_TRY(source.read_some(std::span(scratch).first(step)));
+    if (got == 0) break;
+    done += got;
+  }
+  return done;
+}
+
+Result<std::string_view> MappedWindow::view(uint64_t keep, uint64_t at, uint64_t want) {
+  MR_ASSERT(keep <= at, keep, at);
+  static_cast<void>(want);
+  return at >= archive_.size() ? std::string_view() : archive_.substr(at);
+}
+
+Result<std::string_view> StreamWindow::view(uint64_t keep, uint64_t at, uint64_t want) {
+  MR_ASSERT(begin_ <= keep && keep <= at, begin_, keep, at);
+  const uint64_t until = at + want;
+  if (until > begin_ + filled_ && !at_end_) {
+    if (keep > begin_ + filled_) {
+      // Nothing in sight is wanted any more, nor is what lies between.
+      const uint64_t gap = keep - begin_ - filled_;
+      const uint64_t skipped = MR_TRY(source_.skip(gap));
+      begin_ += filled_ + skipped;
+      filled_ = 0;
+      at_end_ = skipped < gap;
+    }
+    if (!at_end_) MR_TRY(make_room(keep, until));
+    while (until > begin_ + filled_ && !at_end_) {
+      const std::span<std::byte> space(buffer_.get() + filled_, capacity_ - filled_);
+      const size_t got = MR_TRY(source_.read_some(space));
+      filled_ += got;
+      at_end_ = got == 0;
+    }
+  }
+  const uint64_t inside = at - begin_;
+  if (inside >= filled_) return std::string_view();
+  return std::string_view(reinterpret_cast<const char*>(buffer_.get()) + inside, filled_ - inside);
+}
+
+void StreamWindow::Free::operator()(std::byte* memory) const { std::free(memory); }
+
+Status StreamWindow::make_room(uint64_t keep, uint64_t until) {
+  if (until - keep > most_bytes_) {
+    return make_error(Code::kTooLarge, "{} at byte {} must be in memory at once, the limit is {}",
+                      format_bytes(until - keep), keep, format_bytes(most_bytes_))
+        .with_hint("allow larger samples with --max-sample");
+  }
+  // Whole pages are dropped only, so that file and buffer stay aligned alike: the kernel copies up to a
+  // third faster then.
+  const size_t unwanted = std::min<uint64_t>(keep - begin_, filled_) / kPage * kPage;
+  const size_t kept = filled_ - unwanted;
+  const uint64_t wanted = until - begin_ - unwanted;
+  if (wanted > capacity_) {
+    size_t capacity = std::max<size_t>(capacity_, kStartBytes);
+    while (capacity < wanted) capacity *= 2;
+    std::unique_ptr<std::byte[], Free> larger(static_cast<std::byte*>(std::aligned_alloc(kPage, capacity)));
+    if (!larger) return make_error(Code::kTooLarge, "the system has no {} of memory left", format_bytes(capacity));
+    if (kept > 0) std::memcpy(larger.get(), buffer_.get() + unwanted, kept);
+    buffer_ = std::move(larger);
+    capacity_ = capacity;
+  } else if (unwanted > 0) {
+    std::memmove(buffer_.get(), buffer_.get() + unwanted, kept);
+  }
+  begin_ += unwanted;
+  filled_ = kept;
+  return {};
+}
+
+}  // namespace millrace::tar
