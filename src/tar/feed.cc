@@ -3,8 +3,6 @@
 
 #include <algorithm>
 
-#include "base/text.h"
-
 namespace millrace::tar {
 
 void FeedReader::feed(std::string_view chunk) {
@@ -19,11 +17,7 @@ Result<FeedReader::Event> FeedReader::next() {
   }
   if (data_left_ > 0 || padding_left_ > 0) return pass_data();
   if (ended_) {
-    if (!all_zero(chunk_)) {
-      return make_error(Code::kCorrupt, "{}: more data follows the end of the archive at byte {}", archive_name_,
-                        parser_.offset())
-          .with_hint("for archives written one behind the other use --concatenated");
-    }
+    if (!all_zero(chunk_)) return data_after_end(archive_name_, parser_.offset());
     chunk_ = {};
     return Event{finished_ ? Kind::kEnd : Kind::kNeedBytes, nullptr, {}};
   }
@@ -32,9 +26,7 @@ Result<FeedReader::Event> FeedReader::next() {
 
 Result<FeedReader::Event> FeedReader::pass_data() {
   if (chunk_.empty() && finished_) {
-    return make_error(Code::kTruncated, "{}: member \"{}\" is cut at byte {}: {} of its bytes are missing",
-                      archive_name_, printable(member_name_), parser_.offset() - data_left_ - padding_left_, data_left_)
-        .with_hint("the file is incomplete; millrace tar verify --repair saves the whole samples");
+    return cut_inside_member(archive_name_, member_name_, parser_.offset() - data_left_ - padding_left_, data_left_);
   }
   if (chunk_.empty()) return Event{};
   if (data_left_ > 0) {

@@ -46,6 +46,18 @@ std::string_view without_trailing_nul(std::string_view text) {
 
 }  // namespace
 
+Error cut_inside_member(std::string_view archive, std::string_view member, uint64_t at, uint64_t missing) {
+  const std::string lack = missing > 0 ? fmt::format("{} of its bytes are missing", missing)
+                                       : std::string("only padding and end blocks are missing");
+  return make_error(Code::kTruncated, "{}: cut inside member \"{}\" at byte {}: {}", archive, printable(member), at, lack)
+      .with_hint("the file is incomplete; millrace tar verify --repair saves the whole samples");
+}
+
+Error data_after_end(std::string_view archive, uint64_t at) {
+  return make_error(Code::kCorrupt, "{}: more data follows the end of the archive at byte {}", archive, at)
+      .with_hint("for archives written one behind the other use --concatenated");
+}
+
 int64_t Member::mtime_seconds() const {
   if (pax != nullptr) {
     // The later of two records wins.

@@ -42,6 +42,10 @@ struct Member {
   uint32_t permissions() const;
 };
 
+// What every reader says of an archive that ends inside a member's data or padding, or goes on behind its end.
+Error cut_inside_member(std::string_view archive, std::string_view member, uint64_t at, uint64_t missing);
+Error data_after_end(std::string_view archive, uint64_t at);
+
 class Parser {
  public:
   enum class Found { kMember, kNeedBytes, kEnd };

@@ -172,6 +172,15 @@ TEST(ParserTest, GlobalPaxRecordsActOnAllThatFollowsAndSaySo) {
   EXPECT_FALSE(outcome.members[2].self_contained);
 }
 
+TEST(ParserTest, GnuLongNamesAndLinksWinOverGlobalRecords) {
+  const std::string global =
+      pax_header(pax_record("path", "global") + pax_record("linkpath", "global"), kTypePaxGlobal);
+  const ReadMember member =
+      read_only_member(global + gnu_long("own") + gnu_long("own link", kTypeGnuLongLink) + raw_file("a", ""));
+  EXPECT_EQ(member.name, "own");
+  EXPECT_EQ(member.link, "own link");
+}
+
 TEST(ParserTest, ALaterGlobalRecordReplacesOrRemovesAnEarlierOne) {
   const auto global = [](const std::string& value) {
     return pax_header(pax_record("linkpath", value), kTypePaxGlobal);
@@ -272,6 +281,9 @@ TEST(ParserTest, SparseMembersAreRefused) {
                Code::kUnsupported, "\"a.x\" at byte 0 is sparse");
   expect_error(pax_header(pax_record("GNU.sparse.major", "1")) + raw_file("b.x", "abc") + end_blocks(),
                Code::kUnsupported, "\"b.x\" at byte 0 is sparse");
+  expect_error(
+      pax_header(pax_record("GNU.sparse.major", "1"), kTypePaxGlobal) + raw_file("c.x", "abc") + end_blocks(),
+      Code::kUnsupported, "\"c.x\" at byte 0 is sparse");
 }
 
 TEST(ParserTest, BadPaxRecordsAreErrorsThatNameTheHeader) {

@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/text.h"
-
 namespace millrace::tar {
 
 Result<const Member*> MemberReader::next_keeping(uint64_t keep) {
@@ -54,11 +52,7 @@ Status MemberReader::check_data_complete() const {
 
 Error MemberReader::data_cut(uint64_t wanted_end) const {
   const uint64_t end = window_.end();
-  const std::string lack = wanted_end > end ? fmt::format("{} of its bytes are missing", wanted_end - end)
-                                            : std::string("only padding and end blocks are missing");
-  return make_error(Code::kTruncated, "{}: cut inside member \"{}\" at byte {}: {}", archive_name_,
-                    printable(member_name_), end, lack)
-      .with_hint("the file is incomplete; millrace tar verify --repair saves the whole samples");
+  return cut_inside_member(archive_name_, member_name_, end, wanted_end > end ? wanted_end - end : 0);
 }
 
 // One archive only: what follows the end blocks may be padding, never data that nobody would see.
@@ -68,11 +62,7 @@ Status MemberReader::check_tail() {
     auto view = window_.view(at, at, kBlock);
     if (!view) return placed(view.take_error());
     if (view->empty()) return {};
-    if (!all_zero(*view)) {
-      return make_error(Code::kCorrupt, "{}: more data follows the end of the archive at byte {}", archive_name_,
-                        parser_.offset())
-          .with_hint("for archives written one behind the other use --concatenated");
-    }
+    if (!all_zero(*view)) return data_after_end(archive_name_, parser_.offset());
     at += view->size();
   }
 }

@@ -39,7 +39,7 @@ class Millrace:
         self.binary = binary()
 
     def __call__(self, *words, code=0, stdin=b"", cwd=None, env=None, program=None):
-        command = [program or self.binary, *[os.fspath(word) if isinstance(word, os.PathLike) else str(word) if not isinstance(word, bytes) else word for word in words]]
+        command = [program or self.binary, *map(str, words)]
         feed = {"stdin": stdin} if hasattr(stdin, "fileno") else {"input": stdin}
         done = subprocess.run(command, capture_output=True, cwd=cwd or self.directory, timeout=HANG_SECONDS,
                               env={**os.environ, "LC_ALL": "C.UTF-8", **(env or {})}, **feed)
@@ -59,9 +59,3 @@ class Millrace:
 @pytest.fixture
 def millrace(tmp_path):
     return Millrace(tmp_path)
-
-
-@pytest.fixture(scope="module")
-def millrace_in():
-    """Millrace in a directory of one's choice, for fixtures that several tests share."""
-    return Millrace

@@ -555,6 +555,26 @@ def test_the_index_of_a_repaired_shard_is_that_built_afterwards(dataset, millrac
     assert_indexes_are_as_rebuilt(millrace, tmp_path)
 
 
+@pytest.mark.parametrize("verb", ["merge", "cat", "sort"])
+def test_parts_of_one_sample_in_two_shards_are_in_the_index_as_they_are_in_the_shard(millrace, tmp_path, verb):
+    write_members(tmp_path / "a.tar", [("w.jpg", b"0"), ("x.jpg", b"1")])
+    write_members(tmp_path / "b.tar", [("x.cls", b"2"), ("y.cls", b"3")])
+    millrace("tar", verb, "a.tar", "b.tar", "-o", "out.tar")
+    assert_indexes_are_as_rebuilt(millrace, tmp_path)
+
+
+@pytest.mark.parametrize("words", [["tar", "cat"], ["tar", "sort"], ["tar", "split"], ["shard"]], ids=" ".join)
+def test_shards_under_a_global_header_are_rewritten_whole(millrace, tmp_path, words):
+    with tarfile.open(tmp_path / "in.tar", "w", format=tarfile.PAX_FORMAT, pax_headers={"comment": "0123", "mtime": "12345", "uname": "someone"}) as archive:
+        for number in range(20):
+            add_special(archive, f"d{number}", tarfile.DIRTYPE)
+            add_file(archive, f"d{number}/{'n' * (number * 10)}x.jpg", b"%d" % number)
+            add_file(archive, f"d{number}/{'n' * (number * 10)}x.cls", b"%d" % number)
+    millrace(*words, "in.tar", "-o", "out-%d.tar", "--max-samples", "6")
+    assert sample_set(read_samples(*outputs(tmp_path))) == sample_set(read_samples(tmp_path / "in.tar"))
+    assert_indexes_are_as_rebuilt(millrace, tmp_path)
+
+
 def test_no_index_means_no_index_and_removes_an_older_one(dataset, millrace, tmp_path):
     millrace("tar", "cat", dataset / "in-0.tar", "-o", "out.tar")
     assert (tmp_path / "out.tar.mri").exists()

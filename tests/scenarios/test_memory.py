@@ -66,7 +66,9 @@ def peak_of(millrace, tmp_path, *words, stream=None):
     error = process.stderr.read().decode()
     assert process.wait() == 0, error
     feeder.join()
-    return int((tmp_path / "peak").read_text()) * 1024
+    peak = int((tmp_path / "peak").read_text()) * 1024
+    print(f"peak {peak / MIB:.1f} MiB")
+    return peak
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +113,7 @@ def test_a_shuffle_buffer_keeps_to_its_memory(large, millrace, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("words", [["verify"], ["stat"], ["ls"], ["ls", "--members"], ["cat", "-o", "-"], ["cat", "-o", "-", "--compress", "gzip"],
-                                   ["cat", "-o", "-", "--compress", "zstd"], ["cat", "--mix", "-o", "-"], ["merge", "-o", "-"]], ids=" ".join)
+                                   ["cat", "-o", "-", "--compress", "zstd"], ["merge", "-o", "-"]], ids=" ".join)
 def test_tools_that_stream_need_little_memory(large, millrace, tmp_path, words):
     assert peak_of(millrace, tmp_path, "tar", words[0], *words[1:], large / "in-*.tar") < STREAMING
 

@@ -3,6 +3,7 @@ import json
 import os
 import pathlib
 import random
+import resource
 import subprocess
 import tarfile
 
@@ -313,7 +314,7 @@ def test_what_map_commands_print_does_not_get_into_the_stream(millrace, tmp_path
 
 
 def test_odd_field_names_cannot_leave_the_private_directory(millrace, tmp_path):
-    names = ["k.$(touch pwned)", "k.;touch pwned;", "k. ", "k.\n", "k...", "k.-rf", "k.`id`", "k.*"]
+    names = ["k.", "k.$(touch pwned)", "k.;touch pwned;", "k. ", "k.\n", "k...", "k.-rf", "k.`id`", "k.*"]
     write_members(tmp_path / "in.tar", [(name, b"%d" % n) for n, name in enumerate(names)])
     (tmp_path / "scratch").mkdir()
     millrace("tar", "map", "in.tar", "-o", "out.tar", "--tmpdir", "scratch", "-c", "test ! -e pwned")
@@ -339,6 +340,23 @@ def test_map_without_a_command_or_with_two_is_wrong_usage(millrace, tmp_path):
     millrace("tar", "map", "in.tar", "-o", "out.tar", code=2)
     millrace("tar", "map", "in.tar", "-o", "out.tar", "-c", "true", "--", "true", code=2)
     millrace("tar", "map", "in.tar", "-o", "out.tar", "-c", "true", "--on-error", "panic", code=2)
+
+
+def test_an_absurd_number_of_jobs_is_no_crash(millrace, tmp_path):
+    small_shard(tmp_path / "in.tar", 2)
+
+    def little_room():
+        resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
+
+    done = subprocess.run([millrace.binary, "tar", "map", "in.tar", "-o", "out.tar", "-j", "100000", "-c", "true"], cwd=tmp_path, capture_output=True,
+                          preexec_fn=little_room)
+    assert done.returncode in (0, 1, 2), done.stderr
+
+
+def test_a_map_within_a_map_gives_the_inner_key(millrace, tmp_path):
+    small_shard(tmp_path / "in.tar", 1)
+    outcome = millrace("tar", "map", "in.tar", "-o", "out.tar", "--", "env", env={"MILLRACE_KEY": "outer"})
+    assert [line for line in outcome.err.splitlines() if line.startswith("MILLRACE_KEY=")] == ["MILLRACE_KEY=0000"]
 
 
 # -- index ---------------------------------------------------------------------------------------------------
@@ -455,6 +473,19 @@ def test_doubled_fields_and_scattered_keys_are_found(millrace, tmp_path):
     assert faults(millrace, "doubled.tar") == ["doubled field"]
     write_members(tmp_path / "scattered.tar", [("a.jpg", b"1"), ("b.jpg", b"2"), ("a.cls", b"3"), ("b.cls", b"4")])
     assert faults(millrace, "scattered.tar") == ["scattered key"] * 2
+
+
+def test_what_the_error_about_a_scattered_sample_suggests_does_help(millrace, tmp_path):
+    write_members(tmp_path / "in.tar", [("a.jpg", b"1"), ("b.jpg", b"2"), ("a.cls", b"3"), ("b.cls", b"4")])
+    error = millrace("tar", "cat", "in.tar", "-o", "out.tar", code=1).err
+    assert "scattered" in error
+    if "tar sort" in error:
+        millrace("tar", "sort", "in.tar", "-o", "out.tar")
+    else:
+        assert "--repair" in error
+        millrace("tar", "verify", "--repair", "in.tar", "--output", "out.tar", code=1)
+    assert millrace.json("tar", "verify", "out.tar")[0]["ok"]
+    assert read_samples(tmp_path / "out.tar") == [Sample("a", {"jpg": b"1", "cls": b"3"}), Sample("b", {"jpg": b"2", "cls": b"4"})]
 
 
 def test_missing_fields_are_found_when_asked_for(millrace, tmp_path):
