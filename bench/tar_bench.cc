@@ -112,12 +112,16 @@ Count inflate_zlib(const std::string& path) {
 
 int main(int argc, char** argv) {
   const std::map<std::string, Count (*)(const std::string&)> modes = {
-      {"mapped", mapped},           {"stream", stream},           {"libarchive", libarchive},
-      {"inflate-ours", inflate_ours}, {"inflate-zlib", inflate_zlib},
+      {"mapped", mapped},
+      {"stream", stream},
+      {"libarchive", libarchive},
+      {"inflate-ours", inflate_ours},
+      {"inflate-zlib", inflate_zlib},
   };
   if (argc != 3 || !modes.contains(argv[1])) fail("usage: tar_bench MODE FILE");
   const auto start = std::chrono::steady_clock::now();
   const Count count = modes.at(argv[1])(argv[2]);
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
-  fmt::print("{{\"seconds\": {:.6f}, \"samples\": {}, \"bytes\": {}}}\n", elapsed.count(), count.samples, count.bytes);
+  fmt::print("{{\"seconds\": {:.6f}, \"samples\": {}, \"bytes\": {}}}\n", elapsed.count(), count.samples,
+             count.bytes);
 }

@@ -22,9 +22,9 @@ std::string join_values(const Values&... values) {
 
 }  // namespace millrace
 
-#define MR_ASSERT(condition, ...)                                                                \
-  do {                                                                                           \
-    if (!(condition)) [[unlikely]] {                                                             \
+#define MR_ASSERT(condition, ...)                                                                         \
+  do {                                                                                                    \
+    if (!(condition)) [[unlikely]] {                                                                      \
       ::millrace::assertion_failed(#condition, ::millrace::join_values(__VA_ARGS__), __FILE__, __LINE__); \
-    }                                                                                            \
+    }                                                                                                     \
   } while (false)

@@ -17,18 +17,30 @@ struct Face {
 
 Face face(Code code) {
   switch (code) {
-    case Code::kInvalid: return {"invalid", 400, 2};
-    case Code::kNotFound: return {"not_found", 404, 1};
-    case Code::kExists: return {"exists", 409, 1};
-    case Code::kCorrupt: return {"corrupt", 422, 1};
-    case Code::kTruncated: return {"truncated", 422, 1};
-    case Code::kUnsupported: return {"unsupported", 501, 1};
-    case Code::kTooLarge: return {"too_large", 413, 1};
-    case Code::kNoSpace: return {"no_space", 507, 1};
-    case Code::kDenied: return {"denied", 403, 1};
-    case Code::kIo: return {"io", 500, 1};
-    case Code::kUnavailable: return {"unavailable", 503, 1};
-    case Code::kCancelled: return {"cancelled", 503, 1};
+    case Code::kInvalid:
+      return {"invalid", 400, 2};
+    case Code::kNotFound:
+      return {"not_found", 404, 1};
+    case Code::kExists:
+      return {"exists", 409, 1};
+    case Code::kCorrupt:
+      return {"corrupt", 422, 1};
+    case Code::kTruncated:
+      return {"truncated", 422, 1};
+    case Code::kUnsupported:
+      return {"unsupported", 501, 1};
+    case Code::kTooLarge:
+      return {"too_large", 413, 1};
+    case Code::kNoSpace:
+      return {"no_space", 507, 1};
+    case Code::kDenied:
+      return {"denied", 403, 1};
+    case Code::kIo:
+      return {"io", 500, 1};
+    case Code::kUnavailable:
+      return {"unavailable", 503, 1};
+    case Code::kCancelled:
+      return {"cancelled", 503, 1};
   }
   return {"unknown", 500, 1};
 }
@@ -36,25 +48,37 @@ Face face(Code code) {
 Code code_of_errno(int value) {
   switch (value) {
     case ENOENT:
-    case ENOTDIR: return Code::kNotFound;
-    case EEXIST: return Code::kExists;
+    case ENOTDIR:
+      return Code::kNotFound;
+    case EEXIST:
+      return Code::kExists;
     case ENOSPC:
-    case EDQUOT: return Code::kNoSpace;
+    case EDQUOT:
+      return Code::kNoSpace;
     case EACCES:
     case EPERM:
-    case EROFS: return Code::kDenied;
+    case EROFS:
+      return Code::kDenied;
     case EINVAL:
     case ENAMETOOLONG:
-    case EISDIR: return Code::kInvalid;
-    default: return Code::kIo;
+    case EISDIR:
+      return Code::kInvalid;
+    default:
+      return Code::kIo;
   }
 }
 
 }  // namespace
 
-std::string_view code_name(Code code) { return face(code).name; }
-int http_status(Code code) { return face(code).http_status; }
-int exit_code(Code code) { return face(code).exit_code; }
+std::string_view code_name(Code code) {
+  return face(code).name;
+}
+int http_status(Code code) {
+  return face(code).http_status;
+}
+int exit_code(Code code) {
+  return face(code).exit_code;
+}
 
 Error::Error(Code code, std::string message)
     : detail_(std::make_unique<Detail>(Detail{code, std::move(message), {}})) {}
@@ -76,8 +100,7 @@ Error Error::copy() const {
 }
 
 Error make_system_error(int errno_value, std::string_view what) {
-  return make_error(code_of_errno(errno_value), "{}: {}", what,
-                    std::generic_category().message(errno_value));
+  return make_error(code_of_errno(errno_value), "{}: {}", what, std::generic_category().message(errno_value));
 }
 
 }  // namespace millrace

@@ -31,7 +31,8 @@ Error errno_error(std::string_view verb, std::string_view name) {
 }
 
 Status sync_directory(const std::string& directory) {
-  const int descriptor = retried([&] { return ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
+  const int descriptor =
+      retried([&] { return ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
   if (descriptor < 0) return errno_error("opening directory", directory);
   File handle(descriptor, directory);
   return handle.sync();
@@ -75,11 +76,13 @@ Result<File> File::standard_output() {
 }
 
 Result<File> File::make_temporary(const std::string& directory) {
-  const int descriptor = retried([&] { return ::open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600); });
+  const int descriptor =
+      retried([&] { return ::open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600); });
   if (descriptor >= 0) return File(descriptor, "temporary file in " + directory);
   // Some network file systems have no O_TMPFILE: a name that is gone before anyone can use it.
   const std::string path = fmt::format("{}/.millrace-{}.tmp", directory, make_id());
-  const int named = retried([&] { return ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600); });
+  const int named =
+      retried([&] { return ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600); });
   if (named < 0) return errno_error("making a temporary file in", directory);
   ::unlink(path.c_str());
   return File(named, "temporary file in " + directory);
@@ -104,7 +107,9 @@ Result<size_t> File::read_at(uint64_t offset, std::span<std::byte> into) {
   return done;
 }
 
-Status File::write_all(std::string_view bytes) { return write_all(bytes, {}); }
+Status File::write_all(std::string_view bytes) {
+  return write_all(bytes, {});
+}
 
 Status File::write_all(std::string_view first, std::string_view second) {
   while (!first.empty() || !second.empty()) {
@@ -172,9 +177,8 @@ Result<AtomicFile> AtomicFile::create(const std::string& path) {
   int descriptor = retried([&] { return ::open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0666); });
   if (descriptor < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL)) {
     atomic.temporary_path_ = path + "." + make_id() + ".part";
-    descriptor = retried([&] {
-      return ::open(atomic.temporary_path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    });
+    descriptor = retried(
+        [&] { return ::open(atomic.temporary_path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666); });
   }
   if (descriptor < 0) {
     atomic.temporary_path_.clear();
@@ -243,7 +247,9 @@ Status remove_file_if_present(const std::string& path) {
   return {};
 }
 
-bool file_exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
+bool file_exists(const std::string& path) {
+  return ::access(path.c_str(), F_OK) == 0;
+}
 
 Result<uint64_t> file_size(const std::string& path) {
   struct stat facts = {};

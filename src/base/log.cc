@@ -10,9 +10,12 @@ namespace {
 
 spdlog::level::level_enum level_of(LogLevel level) {
   switch (level) {
-    case LogLevel::kDebug: return spdlog::level::debug;
-    case LogLevel::kInfo: return spdlog::level::info;
-    case LogLevel::kWarn: return spdlog::level::warn;
+    case LogLevel::kDebug:
+      return spdlog::level::debug;
+    case LogLevel::kInfo:
+      return spdlog::level::info;
+    case LogLevel::kWarn:
+      return spdlog::level::warn;
   }
   return spdlog::level::info;
 }
@@ -20,7 +23,8 @@ spdlog::level::level_enum level_of(LogLevel level) {
 }  // namespace
 
 Log::Log(LogLevel least)
-    : logger_(std::make_shared<spdlog::logger>("millrace", std::make_shared<spdlog::sinks::stderr_sink_mt>())) {
+    : logger_(
+          std::make_shared<spdlog::logger>("millrace", std::make_shared<spdlog::sinks::stderr_sink_mt>())) {
   logger_->set_pattern("millrace: %l: %v");
   logger_->set_level(level_of(least));
 }

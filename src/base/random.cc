@@ -49,6 +49,8 @@ uint64_t Random::below(uint64_t limit) {
   return static_cast<uint64_t>(product >> 64);
 }
 
-double Random::unit() { return static_cast<double>(next() >> 11) * 0x1.0p-53; }
+double Random::unit() {
+  return static_cast<double>(next() >> 11) * 0x1.0p-53;
+}
 
 }  // namespace millrace

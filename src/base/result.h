@@ -100,9 +100,10 @@ using Status = Result<void>;
 
 }  // namespace millrace
 
-#define MR_TRY(expression)                                      \
-  __extension__({                                               \
-    auto mr_result = (expression);                              \
-    if (!mr_result) [[unlikely]] return mr_result.take_error(); \
-    mr_result.take();                                           \
+#define MR_TRY(expression)           \
+  __extension__({                    \
+    auto mr_result = (expression);   \
+    if (!mr_result) [[unlikely]]     \
+      return mr_result.take_error(); \
+    mr_result.take();                \
   })

@@ -13,6 +13,8 @@ std::string lower_case(std::string_view text);
 // Control characters as \xNN, at most `most` bytes: a name from an archive cannot drive the terminal.
 std::string printable(std::string_view text, size_t most = 4096);
 
+bool is_utf8(std::string_view text);
+
 // "jpg,cls png" -> jpg, cls, png: commas and spaces separate, empty words are dropped.
 std::vector<std::string> split_words(std::string_view text);
 

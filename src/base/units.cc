@@ -21,7 +21,8 @@ Result<uint64_t> parse_bytes(std::string_view text) {
     constexpr std::string_view kPrefixes = "KMGTP";
     const size_t power = kPrefixes.find(unit[0] == 'k' ? 'K' : unit[0]);
     unit.remove_prefix(1);
-    const bool known = power != std::string_view::npos && (unit.empty() || unit == "B" || unit == "iB" || unit == "i");
+    const bool known =
+        power != std::string_view::npos && (unit.empty() || unit == "B" || unit == "iB" || unit == "i");
     if (!known) {
       return make_error(Code::kInvalid, "\"{}\" has an unknown unit", text).with_hint(std::string(kHint));
     }

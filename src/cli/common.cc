@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <thread>
 
+#include "base/threads.h"
 #include "base/units.h"
 #include "shard/names.h"
 
@@ -23,10 +24,12 @@ CLI::Option* add_bytes(CLI::App& verb, const std::string& name, uint64_t& bytes,
 }
 
 void InputFlags::add_to(CLI::App& verb) {
-  verb.add_option("shards", shards, "Shards: files, a-{000..123}.tar, a-@000124.tar, globs, or - for standard input")
+  verb.add_option("shards", shards,
+                  "Shards: files, a-{000..123}.tar, a-@000124.tar, globs, or - for standard input")
       ->required()
       ->type_name("SHARD");
-  verb.add_option("--key-rule", key_rule, "How names split into key and field: first-dot or last-dot")->capture_default_str();
+  verb.add_option("--key-rule", key_rule, "How names split into key and field: first-dot or last-dot")
+      ->capture_default_str();
   verb.add_flag("--concatenated", concatenated, "Read archives written one behind the other");
   add_bytes(verb, "--max-sample", max_sample, "The largest sample to hold in memory (default 2GiB)");
 }
@@ -52,12 +55,17 @@ Result<std::vector<std::string>> InputFlags::names(Shell& shell) const {
 }
 
 void OutputFlags::add_to(CLI::App& verb) {
-  verb.add_option("-o,--output", output, "Where to write: out-%06d.tar for many shards, one name for one, - for standard output")
+  verb.add_option("-o,--output", output,
+                  "Where to write: out-%06d.tar for many shards, one name for one, - for standard output")
       ->required()
       ->type_name("NAME");
-  add_bytes(verb, "--max-bytes", max_bytes, "Begin another shard before one gets larger than this (default 1GB)");
-  verb.add_option("--max-samples", max_samples, "Begin another shard after this many samples")->type_name("N")->check(CLI::PositiveNumber);
-  verb.add_option("--compress", compress, "none, gzip or zstd (default: by the name, .tar .tgz .tar.gz .tar.zst)");
+  add_bytes(verb, "--max-bytes", max_bytes,
+            "Begin another shard before one gets larger than this (default 1GB)");
+  verb.add_option("--max-samples", max_samples, "Begin another shard after this many samples")
+      ->type_name("N")
+      ->check(CLI::PositiveNumber);
+  verb.add_option("--compress", compress,
+                  "none, gzip or zstd (default: by the name, .tar .tgz .tar.gz .tar.zst)");
   verb.add_flag("--no-index", no_index, "Do not put an index beside each shard");
 }
 
@@ -76,13 +84,41 @@ Result<shard::OutputOptions> OutputFlags::options(const InputFlags& input) const
   return options;
 }
 
+Result<std::unique_ptr<shard::ShardWriter>> OutputFlags::writer(const Shell& shell,
+                                                                const InputFlags& input) const {
+  const shard::OutputName output_name = MR_TRY(name(shell));
+  const shard::OutputOptions output_options = MR_TRY(options(input));
+  return std::make_unique<shard::ShardWriter>(output_name, limits(), output_options);
+}
+
 std::string OutputFlags::temporary_directory() const {
   if (output != shard::kStandardStream) return directory_of(output);
   const char* chosen = std::getenv("TMPDIR");
   return chosen != nullptr ? chosen : "/tmp";
 }
 
-void report_shards(Shell& shell, const std::vector<shard::ShardSummary>& shards, const Stopwatch& watch, Json more) {
+namespace {
+
+void warn_of_surprises(Shell& shell, const OutputFlags& output,
+                       const std::vector<shard::ShardSummary>& shards) {
+  uint64_t repeated = 0;
+  for (const shard::ShardSummary& one : shards) repeated += one.repeated_keys;
+  if (repeated > 0) {
+    shell.log().warn("samples share a key with an earlier one of the same shard; cat --rekey gives new keys",
+                     "count", repeated);
+  }
+  const auto name = shard::OutputName::parse(output.output);
+  if (!name || !name->numbered()) return;
+  const std::string next = name->at(shards.size());
+  if (file_exists(next))
+    shell.log().warn("an older shard follows the new ones; remove it if it is not wanted", "path", next);
+}
+
+}  // namespace
+
+void report_shards(Shell& shell, const OutputFlags& output, const std::vector<shard::ShardSummary>& shards,
+                   const Stopwatch& watch, Json more) {
+  warn_of_surprises(shell, output, shards);
   uint64_t samples = 0;
   uint64_t bytes = 0;
   Json list = Json::array();
@@ -100,15 +136,26 @@ void report_shards(Shell& shell, const std::vector<shard::ShardSummary>& shards,
     Shell::print(more);
     return;
   }
-  shell.say(fmt::format("wrote {} shard{}, {} samples, {} in {:.1f} s ({}/s)", format_count(shards.size()),
-                        shards.size() == 1 ? "" : "s", format_count(samples), format_bytes(bytes), seconds,
-                        format_bytes(static_cast<uint64_t>(static_cast<double>(bytes) / std::max(seconds, 1e-6)))));
+  shell.say(
+      fmt::format("wrote {} shard{}, {} samples, {} in {:.1f} s ({}/s)", format_count(shards.size()),
+                  shards.size() == 1 ? "" : "s", format_count(samples), format_bytes(bytes), seconds,
+                  format_bytes(static_cast<uint64_t>(static_cast<double>(bytes) / std::max(seconds, 1e-6)))));
 }
 
 void note_loose(Shell& shell, uint64_t members) {
-  if (members > 0) shell.log().info("left out members that belong to no sample (directories, links, names without a field)", "count", members);
+  if (members > 0)
+    shell.log().info("left out members that belong to no sample (directories, links, names without a field)",
+                     "count", members);
 }
 
-unsigned default_jobs() { return std::max(1U, std::thread::hardware_concurrency()); }
+void add_jobs(CLI::App& verb, unsigned& jobs, const std::string& help) {
+  verb.add_option("-j,--jobs", jobs, help + " (default: all cores)")
+      ->check(CLI::Range(1U, kMaxThreads))
+      ->type_name("N");
+}
+
+unsigned default_jobs() {
+  return std::max(1U, std::thread::hardware_concurrency());
+}
 
 }  // namespace millrace::cli

@@ -39,15 +39,19 @@ struct OutputFlags {
   Result<shard::OutputName> name(const Shell& shell) const;
   shard::ShardLimits limits() const { return {max_bytes, max_samples}; }
   Result<shard::OutputOptions> options(const InputFlags& input) const;
+  Result<std::unique_ptr<shard::ShardWriter>> writer(const Shell& shell, const InputFlags& input) const;
   // Where temporary files go by default: beside the output, whose drive must hold it all anyway.
   std::string temporary_directory() const;
 };
 
-// "wrote 12 shards, 60 000 samples, 1.2 GB in 3.1 s (390 MB/s)", or the same as JSON.
-void report_shards(Shell& shell, const std::vector<shard::ShardSummary>& shards, const Stopwatch& watch, Json more = Json::object());
+// "wrote 12 shards, 60 000 samples, 1.2 GB in 3.1 s (390 MB/s)", or the same as JSON. Warns of keys that
+// repeat inside a shard, and of an older shard that a glob would take for one of these.
+void report_shards(Shell& shell, const OutputFlags& output, const std::vector<shard::ShardSummary>& shards,
+                   const Stopwatch& watch, Json more = Json::object());
 
 void note_loose(Shell& shell, uint64_t members);
 
+void add_jobs(CLI::App& verb, unsigned& jobs, const std::string& help);
 unsigned default_jobs();
 
 // One per verb, called by main.

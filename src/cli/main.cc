@@ -44,8 +44,9 @@ void add_verbs(CLI::App& app, Shell& shell) {
 int run(int argc, char** argv) {
   const std::string_view called(argv[0]);
   const bool as_tarshards = called.substr(called.rfind('/') + 1) == "tarshards";
-  CLI::App app(as_tarshards ? "Cut a tar stream into shards" : "Millrace: training data from drives to batches",
-               as_tarshards ? "tarshards" : "millrace");
+  CLI::App app(
+      as_tarshards ? "Cut a tar stream into shards" : "Millrace: training data from drives to batches",
+      as_tarshards ? "tarshards" : "millrace");
   app.set_version_flag("--version", "millrace " MILLRACE_VERSION);
   Shell shell;
   app.add_flag("--json", shell.json, "Results as JSON on standard output");
@@ -72,7 +73,8 @@ int run(int argc, char** argv) {
   }
   auto done = shell.action();
   if (!done) return complain(done.error());
-  if (std::fflush(stdout) != 0) return complain(millrace::make_system_error(errno, "writing standard output"));
+  if (std::fflush(stdout) != 0)
+    return complain(millrace::make_system_error(errno, "writing standard output"));
   return 0;
 }
 

@@ -33,7 +33,8 @@ bool is_directory(const std::string& path) {
 
 Result<shard::RecipeBook> read_manifest(const std::string& path, const std::string& root) {
   const std::string text = MR_TRY(read_file(path, shard::kMaxManifestBytes));
-  const auto syntax = path.ends_with(".tsv") ? shard::ManifestSyntax::kTsv : shard::ManifestSyntax::kJsonLines;
+  const auto syntax =
+      path.ends_with(".tsv") ? shard::ManifestSyntax::kTsv : shard::ManifestSyntax::kJsonLines;
   shard::RecipeBook book;
   book.root = root.empty() ? directory_of(path) : root;
   book.samples = MR_TRY(shard::parse_manifest(text, syntax).within(path));
@@ -46,7 +47,9 @@ Status number_classes(shard::RecipeBook& book, const std::string& path) {
   if (known) {
     std::istringstream lines(MR_TRY(read_file(path, 1 << 30)));
     for (std::string line; std::getline(lines, line);) classes.push_back(line);
-    if (classes.empty()) return make_error(Code::kInvalid, "{} lists no class", path).with_hint("remove it to number the classes anew");
+    if (classes.empty())
+      return make_error(Code::kInvalid, "{} lists no class", path)
+          .with_hint("remove it to number the classes anew");
   }
   MR_TRY(shard::add_classes(book, classes));
   return known ? Status() : write_file_atomically(path, fmt::format("{}\n", fmt::join(classes, "\n")));
@@ -54,8 +57,8 @@ Status number_classes(shard::RecipeBook& book, const std::string& path) {
 
 Status from_recipes(Shell& shell, const ShardFlags& flags, shard::RecipeBook book) {
   const Stopwatch watch;
-  shard::BuildOptions options{MR_TRY(flags.output.name(shell)), flags.output.limits(), MR_TRY(flags.output.options(flags.input)),
-                              flags.jobs, &shell.progress};
+  shard::BuildOptions options{MR_TRY(flags.output.name(shell)), flags.output.limits(),
+                              MR_TRY(flags.output.options(flags.input)), flags.jobs, &shell.progress};
   if (!flags.classes.empty()) MR_TRY(number_classes(book, flags.classes));
   MR_TRY(shard::measure_files(book));
   if (book.samples.empty()) {
@@ -74,7 +77,7 @@ Status from_recipes(Shell& shell, const ShardFlags& flags, shard::RecipeBook boo
     shards = MR_TRY(shard::build_shards(book, options));
   }
   note_loose(shell, book.loose_files);
-  report_shards(shell, shards, watch);
+  report_shards(shell, flags.output, shards, watch);
   return {};
 }
 
@@ -82,9 +85,7 @@ Status from_tars(Shell& shell, const ShardFlags& flags) {
   const Stopwatch watch;
   const shard::InputOptions input = MR_TRY(flags.input.options(shell));
   const std::vector<std::string> names = MR_TRY(flags.input.names(shell));
-  const shard::OutputName output = MR_TRY(flags.output.name(shell));
-  const shard::OutputOptions output_options = MR_TRY(flags.output.options(flags.input));
-  shard::ShardWriter writer(output, flags.output.limits(), output_options);
+  const auto writer = MR_TRY(flags.output.writer(shell, flags.input));
   uint64_t loose = 0;
   const auto bar = shell.bar("sharding");
   if (flags.shuffle) {
@@ -95,20 +96,21 @@ Status from_tars(Shell& shell, const ShardFlags& flags) {
     order.temporary_directory = flags.output.temporary_directory();
     order.jobs = flags.jobs;
     order.input = input;
-    const auto report = MR_TRY(shard::sort_samples(names, order, [&](const tar::Sample& sample) { return writer.add(sample); }));
+    const auto report = MR_TRY(
+        shard::sort_samples(names, order, [&](const tar::Sample& sample) { return writer->add(sample); }));
     loose = report.loose_members;
   } else {
     shard::InputStream samples(names, input);
     while (true) {
       const tar::Sample* sample = MR_TRY(samples.next());
       if (sample == nullptr) break;
-      MR_TRY(writer.add(*sample));
+      MR_TRY(writer->add(*sample));
     }
     loose = samples.loose_members();
   }
-  const auto shards = MR_TRY(writer.finish());
+  const auto shards = MR_TRY(writer->finish());
   note_loose(shell, loose);
-  report_shards(shell, shards, watch);
+  report_shards(shell, flags.output, shards, watch);
   return {};
 }
 
@@ -116,11 +118,13 @@ Status run(Shell& shell, const ShardFlags& flags) {
   const std::string& first = flags.input.shards.front();
   const bool manifest = first.ends_with(".tsv") || first.ends_with(".jsonl");
   if (!manifest && !is_directory(first)) {
-    if (!flags.classes.empty()) return make_error(Code::kInvalid, "--classes needs a directory with one directory per class");
+    if (!flags.classes.empty())
+      return make_error(Code::kInvalid, "--classes needs a directory with one directory per class");
     return from_tars(shell, flags);
   }
   if (flags.input.shards.size() > 1) {
-    return make_error(Code::kInvalid, "shard takes one directory or one manifest at a time, not {}", flags.input.shards.size());
+    return make_error(Code::kInvalid, "shard takes one directory or one manifest at a time, not {}",
+                      flags.input.shards.size());
   }
   if (manifest) return from_recipes(shell, flags, MR_TRY(read_manifest(first, flags.root)));
   const tar::KeyRule rule = MR_TRY(tar::parse_key_rule(flags.input.key_rule));
@@ -129,8 +133,9 @@ Status run(Shell& shell, const ShardFlags& flags) {
 
 void add_flags(CLI::App& verb, ShardFlags& flags) {
   verb.add_flag("--shuffle", flags.shuffle, "Put the samples in random order");
-  verb.add_option("--seed", flags.seed, "Which random order; the same seed gives the same bytes")->capture_default_str();
-  verb.add_option("-j,--jobs", flags.jobs, "Threads (default: all cores)")->check(CLI::PositiveNumber);
+  verb.add_option("--seed", flags.seed, "Which random order; the same seed gives the same bytes")
+      ->capture_default_str();
+  add_jobs(verb, flags.jobs, "Threads");
   add_bytes(verb, "--memory", flags.memory, "For --shuffle of tar streams: memory to use (default 1GiB)");
 }
 
@@ -141,11 +146,17 @@ void add_shard(CLI::App& app, Shell& shell) {
   verb->fallthrough();
   auto flags = std::make_shared<ShardFlags>();
   flags->input.add_to(*verb);
-  verb->get_option("shards")->description("A directory, a manifest (.tsv, .jsonl), tar files, or - for a tar stream");
+  verb->get_option("shards")->description(
+      "A directory, a manifest (.tsv, .jsonl), tar files, or - for a tar stream");
   flags->output.add_to(*verb);
   add_flags(*verb, *flags);
-  verb->add_option("--classes", flags->classes, "Each top directory is a class: add its number as field cls; FILE lists the classes (read if it exists, written if not)")->type_name("FILE");
-  verb->add_option("--root", flags->root, "Directory that a manifest's files are in (default: the manifest's own)")->type_name("DIR");
+  verb->add_option("--classes", flags->classes,
+                   "Each top directory is a class: add its number as field cls; FILE lists the classes (read "
+                   "if it exists, written if not)")
+      ->type_name("FILE");
+  verb->add_option("--root", flags->root,
+                   "Directory that a manifest's files are in (default: the manifest's own)")
+      ->type_name("DIR");
   verb->footer(
       "Examples:\n"
       "  tar --sort=name -cf - photos | millrace shard - -o train-%06d.tar\n"
@@ -158,8 +169,10 @@ void add_tarshards(CLI::App& app, Shell& shell) {
   auto flags = std::make_shared<ShardFlags>();
   flags->input.shards = {std::string(shard::kStandardStream)};
   app.add_option("output", flags->output.output, "Where to write, for example train-%06d.tar")->required();
-  add_bytes(app, "-s,--max-bytes", flags->output.max_bytes, "Begin another shard before one gets larger than this (default 1GB)");
-  app.add_option("-c,--max-samples", flags->output.max_samples, "Begin another shard after this many samples")->check(CLI::PositiveNumber);
+  add_bytes(app, "-s,--max-bytes", flags->output.max_bytes,
+            "Begin another shard before one gets larger than this (default 1GB)");
+  app.add_option("-c,--max-samples", flags->output.max_samples, "Begin another shard after this many samples")
+      ->check(CLI::PositiveNumber);
   app.add_option("--key-rule", flags->input.key_rule, "first-dot or last-dot")->capture_default_str();
   app.add_option("--compress", flags->output.compress, "none, gzip or zstd (default: by the name)");
   add_flags(app, *flags);

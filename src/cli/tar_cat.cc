@@ -31,7 +31,8 @@ Result<std::vector<double>> parse_weights(const std::string& text, size_t inputs
     double weight = 0;
     const auto [end, failure] = std::from_chars(rest.data(), rest.data() + comma, weight);
     if (failure != std::errc{} || end != rest.data() + comma || !(weight > 0) || weight > 1e12) {
-      return make_error(Code::kInvalid, "\"{}\" is not a list of weights", text).with_hint("for example --weights 3,1");
+      return make_error(Code::kInvalid, "\"{}\" is not a list of weights", text)
+          .with_hint("for example --weights 3,1");
     }
     weights.push_back(weight);
     rest.remove_prefix(std::min(comma + 1, rest.size()));
@@ -65,15 +66,20 @@ Result<Stream> open_inputs(Shell& shell, const CatFlags& flags, std::vector<shar
 
 Result<Stream> build(Shell& shell, const CatFlags& flags, std::vector<shard::InputStream*>& inputs) {
   Stream stream = MR_TRY(open_inputs(shell, flags, inputs));
-  if (!flags.slice.empty()) stream = std::make_unique<shard::SliceStream>(std::move(stream), MR_TRY(shard::parse_slice(flags.slice)));
+  if (!flags.slice.empty())
+    stream = std::make_unique<shard::SliceStream>(std::move(stream), MR_TRY(shard::parse_slice(flags.slice)));
   if (flags.shuffle > 0) {
-    const shard::ShuffleBuffer buffer{flags.shuffle, flags.memory, flags.seed, MR_TRY(tar::parse_key_rule(flags.input.key_rule))};
+    const shard::ShuffleBuffer buffer{flags.shuffle, flags.memory, flags.seed,
+                                      MR_TRY(tar::parse_key_rule(flags.input.key_rule))};
     stream = std::make_unique<shard::ShuffleStream>(std::move(stream), buffer);
   }
-  if (!flags.fields.empty()) stream = std::make_unique<shard::SelectStream>(std::move(stream), MR_TRY(shard::parse_field_choices(flags.fields)));
+  if (!flags.fields.empty())
+    stream = std::make_unique<shard::SelectStream>(std::move(stream),
+                                                   MR_TRY(shard::parse_field_choices(flags.fields)));
   if (!flags.rekey.empty()) {
     const shard::OutputName pattern = MR_TRY(shard::OutputName::parse(flags.rekey));
-    if (!pattern.numbered()) return make_error(Code::kInvalid, "--rekey {} has no %d: all keys would be the same", flags.rekey);
+    if (!pattern.numbered())
+      return make_error(Code::kInvalid, "--rekey {} has no %d: all keys would be the same", flags.rekey);
     stream = std::make_unique<shard::RekeyStream>(std::move(stream), pattern);
   }
   return stream;
@@ -83,20 +89,18 @@ Status run(Shell& shell, const CatFlags& flags) {
   const Stopwatch watch;
   std::vector<shard::InputStream*> inputs;
   const Stream samples = MR_TRY(build(shell, flags, inputs));
-  const shard::OutputName name = MR_TRY(flags.output.name(shell));
-  const shard::OutputOptions output_options = MR_TRY(flags.output.options(flags.input));
-  shard::ShardWriter writer(name, flags.output.limits(), output_options);
+  const auto writer = MR_TRY(flags.output.writer(shell, flags.input));
   const auto bar = shell.bar("copying");
   while (true) {
     const tar::Sample* sample = MR_TRY(samples->next());
     if (sample == nullptr) break;
-    MR_TRY(writer.add(*sample));
+    MR_TRY(writer->add(*sample));
   }
-  const auto shards = MR_TRY(writer.finish());
+  const auto shards = MR_TRY(writer->finish());
   uint64_t loose = 0;
   for (const shard::InputStream* input : inputs) loose += input->loose_members();
   note_loose(shell, loose);
-  report_shards(shell, shards, watch);
+  report_shards(shell, flags.output, shards, watch);
   return {};
 }
 

@@ -34,9 +34,13 @@ Status run(Shell& shell, const ExtractFlags& flags) {
   }
   if (total.passed_over > 0) shell.log().warn("passed over links and devices", "count", total.passed_over);
   if (shell.json) {
-    Shell::print({{"directory", flags.directory}, {"files", total.files}, {"bytes", total.bytes}, {"passed_over", total.passed_over}});
+    Shell::print({{"directory", flags.directory},
+                  {"files", total.files},
+                  {"bytes", total.bytes},
+                  {"passed_over", total.passed_over}});
   } else {
-    shell.say(fmt::format("extracted {} files, {} in {:.1f} s", format_count(total.files), format_bytes(total.bytes), watch.seconds()));
+    shell.say(fmt::format("extracted {} files, {} in {:.1f} s", format_count(total.files),
+                          format_bytes(total.bytes), watch.seconds()));
   }
   return {};
 }
@@ -48,10 +52,14 @@ void add_tar_extract(CLI::App& tar, Shell& shell) {
   verb->fallthrough();
   auto flags = std::make_shared<ExtractFlags>();
   flags->input.add_to(*verb);
-  verb->add_option("-d,--directory", flags->directory, "Where to; created if it is not there")->required()->type_name("DIR");
+  verb->add_option("-d,--directory", flags->directory, "Where to; created if it is not there")
+      ->required()
+      ->type_name("DIR");
   verb->add_option("-f,--fields", flags->fields, "Only these fields, for example jpg,cls");
   verb->add_flag("--overwrite", flags->overwrite, "Replace files that exist");
-  verb->footer("Examples:\n  millrace tar extract train-000000.tar -d photos\n  millrace tar extract -f txt 'train-*.tar' -d captions");
+  verb->footer(
+      "Examples:\n  millrace tar extract train-000000.tar -d photos\n  millrace tar extract -f txt "
+      "'train-*.tar' -d captions");
   verb->callback([&shell, flags] { shell.action = [&shell, flags] { return run(shell, *flags); }; });
 }
 

@@ -1,8 +1,7 @@
 // millrace tar index: makes or refreshes the indexes of existing shards.
 #include <atomic>
-#include <mutex>
-#include <thread>
 
+#include "base/threads.h"
 #include "base/units.h"
 #include "cli/common.h"
 #include "shard/index_file.h"
@@ -52,13 +51,9 @@ Status run(Shell& shell, const IndexFlags& flags) {
   {
     const auto bar = shell.bar("indexing");
     std::atomic<size_t> next = 0;
-    std::vector<std::thread> workers;
-    for (unsigned job = 0; job < std::min<size_t>(flags.jobs, names.size()); ++job) {
-      workers.emplace_back([&] {
-        for (size_t i = next++; i < names.size(); i = next++) outcomes[i] = index_one(names[i], flags, options);
-      });
-    }
-    for (std::thread& worker : workers) worker.join();
+    MR_TRY(run_threads(static_cast<unsigned>(std::min<size_t>(flags.jobs, names.size())), [&] {
+      for (size_t i = next++; i < names.size(); i = next++) outcomes[i] = index_one(names[i], flags, options);
+    }));
   }
   uint64_t samples = 0;
   uint64_t shard_bytes = 0;
@@ -76,16 +71,26 @@ Status run(Shell& shell, const IndexFlags& flags) {
     shard_bytes += outcome.report.shard_bytes;
     index_bytes += outcome.report.index_bytes;
     kept += outcome.kept ? 1 : 0;
-    list.push_back({{"path", outcome.shard}, {"samples", outcome.report.samples}, {"index_bytes", outcome.report.index_bytes}, {"kept", outcome.kept}});
+    list.push_back({{"path", outcome.shard},
+                    {"samples", outcome.report.samples},
+                    {"index_bytes", outcome.report.index_bytes},
+                    {"kept", outcome.kept}});
   }
   if (shell.json) {
-    Shell::print({{"samples", samples}, {"bytes", shard_bytes}, {"index_bytes", index_bytes}, {"seconds", watch.seconds()}, {"shards", list}});
+    Shell::print({{"samples", samples},
+                  {"bytes", shard_bytes},
+                  {"index_bytes", index_bytes},
+                  {"seconds", watch.seconds()},
+                  {"shards", list}});
   } else {
-    shell.say(fmt::format("indexed {} shards ({} were up to date), {} samples, {} of index for {} in {:.1f} s", format_count(list.size()),
-                          format_count(kept), format_count(samples), format_bytes(index_bytes), format_bytes(shard_bytes), watch.seconds()));
+    shell.say(
+        fmt::format("indexed {} shards ({} were up to date), {} samples, {} of index for {} in {:.1f} s",
+                    format_count(list.size()), format_count(kept), format_count(samples),
+                    format_bytes(index_bytes), format_bytes(shard_bytes), watch.seconds()));
   }
   if (!first) return {};
-  return make_error(first->code(), "{} of {} shards could not be indexed", names.size() - list.size(), names.size())
+  return make_error(first->code(), "{} of {} shards could not be indexed", names.size() - list.size(),
+                    names.size())
       .with_hint("millrace tar verify says what is wrong with them");
 }
 
@@ -97,8 +102,9 @@ void add_tar_index(CLI::App& tar, Shell& shell) {
   auto flags = std::make_shared<IndexFlags>();
   flags->input.add_to(*verb);
   verb->add_flag("--missing", flags->missing_only, "Keep indexes that are whole and have the shard's length");
-  verb->add_option("-j,--jobs", flags->jobs, "Shards at a time (default: all cores)")->check(CLI::PositiveNumber);
-  verb->footer("Examples:\n  millrace tar index 'train-*.tar'\n  millrace tar index --missing 'train-@001282.tar'");
+  add_jobs(*verb, flags->jobs, "Shards at a time");
+  verb->footer(
+      "Examples:\n  millrace tar index 'train-*.tar'\n  millrace tar index --missing 'train-@001282.tar'");
   verb->callback([&shell, flags] { shell.action = [&shell, flags] { return run(shell, *flags); }; });
 }
 

@@ -23,14 +23,18 @@ Status show_sample(const Shell& shell, const tar::Group& group) {
     return {};
   }
   std::string fields;
-  for (const auto& field : group.fields) fields += fmt::format(" {}:{}", printable(group.field_name(field)), field.size);
+  for (const auto& field : group.fields)
+    fields += fmt::format(" {}:{}", printable(group.field_name(field)), field.size);
   fmt::print("{:>12}  {} {}\n", bytes, printable(group.key()), fields);
   return {};
 }
 
 Status show_member(const Shell& shell, const tar::Member& member) {
   if (shell.json) {
-    Shell::print({{"name", member.name}, {"bytes", member.size}, {"offset", member.header_offset}, {"file", member.is_file}});
+    Shell::print({{"name", member.name},
+                  {"bytes", member.size},
+                  {"offset", member.header_offset},
+                  {"file", member.is_file}});
   } else {
     fmt::print("{:>12}  {}\n", member.size, printable(member.name));
   }
@@ -60,7 +64,8 @@ void add_tar_ls(CLI::App& tar, Shell& shell) {
   verb->fallthrough();
   auto flags = std::make_shared<LsFlags>();
   flags->input.add_to(*verb);
-  CLI::Option* samples = verb->add_flag("--samples", flags->samples, "List samples: bytes, key, fields with sizes (the default)");
+  CLI::Option* samples = verb->add_flag("--samples", flags->samples,
+                                        "List samples: bytes, key, fields with sizes (the default)");
   verb->add_flag("--members", flags->members, "List members as they lie in the archive")->excludes(samples);
   verb->footer(
       "Examples:\n"

@@ -1,8 +1,10 @@
 // millrace tar map: a command for every sample.
 #include <signal.h>
+#include <unistd.h>
 
-#include <atomic>
 #include <cstdlib>
+#include <filesystem>
+#include <thread>
 
 #include "cli/common.h"
 #include "shard/map.h"
@@ -22,15 +24,40 @@ struct MapFlags {
   std::string temporary_directory;
 };
 
-std::atomic<bool> interrupted = false;
+// ^C and kill end the program at once, wherever it waits, but first remove the private directories. Shards
+// under way have no name yet and need no removing.
+class CleanExit {
+ public:
+  explicit CleanExit(std::string directory) : directory_(std::move(directory)) {
+    sigemptyset(&signals_);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR2}) sigaddset(&signals_, signal);
+    // Threads that start later inherit this: the signals reach only the one that waits for them.
+    ::pthread_sigmask(SIG_BLOCK, &signals_, nullptr);
+    waiting_ = std::thread([this] { wait(); });
+  }
+  ~CleanExit() {
+    ::pthread_kill(waiting_.native_handle(), SIGUSR2);
+    waiting_.join();
+  }
 
-// ^C stops after the samples under way, so that private directories are removed.
-void stop_on_interrupt() {
-  struct sigaction action = {};
-  action.sa_handler = [](int) { interrupted.store(true); };
-  ::sigaction(SIGINT, &action, nullptr);
-  ::sigaction(SIGTERM, &action, nullptr);
-}
+ private:
+  void wait() {
+    int signal = 0;
+    ::sigwait(&signals_, &signal);
+    if (signal == SIGUSR2) return;
+    // Commands may still be writing there: what comes back is removed again.
+    for (int attempt = 0; attempt < 10 && file_exists(directory_); ++attempt) {
+      std::error_code ignored;
+      std::filesystem::remove_all(directory_, ignored);
+    }
+    fmt::print(stderr, "millrace: interrupted\n");
+    ::_exit(128 + signal);
+  }
+
+  const std::string directory_;
+  sigset_t signals_;
+  std::thread waiting_;
+};
 
 Result<shard::OnCommandError> parse_on_error(const std::string& text) {
   if (text == "abort") return shard::OnCommandError::kAbort;
@@ -44,38 +71,45 @@ Status run(Shell& shell, const MapFlags& flags) {
   shard::MapOptions options;
   options.command = shell.trailing;
   if (!flags.shell_command.empty()) {
-    if (!shell.trailing.empty()) return make_error(Code::kInvalid, "give the command with -c or after --, not both");
+    if (!shell.trailing.empty())
+      return make_error(Code::kInvalid, "give the command with -c or after --, not both");
     options.command = {"/bin/sh", "-c", flags.shell_command};
   }
   if (options.command.empty()) {
-    return make_error(Code::kInvalid, "there is no command to run").with_hint("millrace tar map in.tar -o out.tar -c 'convert sample.jpg sample.png; rm sample.jpg'");
+    return make_error(Code::kInvalid, "there is no command to run")
+        .with_hint("millrace tar map in.tar -o out.tar -c 'convert sample.jpg sample.png; rm sample.jpg'");
   }
   options.on_error = MR_TRY(parse_on_error(flags.on_error));
   options.fanout = flags.many ? shard::Fanout::kMany : shard::Fanout::kOne;
   options.jobs = flags.jobs;
   options.memory = flags.memory;
+  options.key_rule = MR_TRY(tar::parse_key_rule(flags.input.key_rule));
   const char* temporary = std::getenv("TMPDIR");
-  options.temporary_directory = temporary != nullptr ? temporary : "/tmp";
-  if (!flags.temporary_directory.empty()) options.temporary_directory = flags.temporary_directory;
-  options.interrupted = &interrupted;
+  const std::string parent = flags.temporary_directory.empty() ? (temporary != nullptr ? temporary : "/tmp")
+                                                               : flags.temporary_directory;
   const shard::InputOptions input = MR_TRY(flags.input.options(shell));
-  shard::InputStream samples(MR_TRY(flags.input.names(shell)), input);
-  const shard::OutputName name = MR_TRY(flags.output.name(shell));
-  const shard::OutputOptions output_options = MR_TRY(flags.output.options(flags.input));
-  shard::ShardWriter writer(name, flags.output.limits(), output_options);
-  stop_on_interrupt();
+  const std::vector<std::string> names = MR_TRY(flags.input.names(shell));
+  const shard::PrivateDirectory directory = MR_TRY(shard::PrivateDirectory::make(parent));
+  const CleanExit clean_exit(directory.path());
+  options.directory = directory.path();
+  shard::InputStream samples(names, input);
+  const auto writer = MR_TRY(flags.output.writer(shell, flags.input));
+  const shard::MapCalls calls = {
+      [&](std::string_view key, std::span<const shard::NewField> fields) { return writer->add(key, fields); },
+      [&](const tar::Sample& sample) { return writer->add(sample); }};
   shard::MapReport report;
   {
     const auto bar = shell.bar("mapping");
-    report = MR_TRY(shard::map_samples(samples, options, [&](std::string_view key, std::span<const shard::NewField> fields) {
-      return writer.add(key, fields);
-    }));
+    report = MR_TRY(shard::map_samples(samples, options, calls));
   }
-  const auto shards = MR_TRY(writer.finish());
+  const auto shards = MR_TRY(writer->finish());
   note_loose(shell, samples.loose_members());
-  if (report.failed > 0) shell.log().warn("the command failed for some samples", "count", report.failed, "policy", flags.on_error);
-  if (report.dropped > 0) shell.log().info("the command left no field of some samples", "count", report.dropped);
-  report_shards(shell, shards, watch, {{"in", report.in}, {"failed", report.failed}, {"dropped", report.dropped}});
+  if (report.failed > 0)
+    shell.log().warn("the command failed for some samples", "count", report.failed, "policy", flags.on_error);
+  if (report.dropped > 0)
+    shell.log().info("the command left no field of some samples", "count", report.dropped);
+  report_shards(shell, flags.output, shards, watch,
+                {{"in", report.in}, {"failed", report.failed}, {"dropped", report.dropped}});
   return {};
 }
 
@@ -87,14 +121,21 @@ void add_tar_map(CLI::App& tar, Shell& shell) {
   auto flags = std::make_shared<MapFlags>();
   flags->input.add_to(*verb);
   flags->output.add_to(*verb);
-  verb->add_option("-c,--command", flags->shell_command, "A command line for /bin/sh; or give a program and its arguments, without a shell, behind --");
-  verb->add_option("--on-error", flags->on_error, "Where the command fails: abort, skip the sample, or keep it as it was")->capture_default_str();
+  verb->add_option(
+      "-c,--command", flags->shell_command,
+      "A command line for /bin/sh; or give a program and its arguments, without a shell, behind --");
+  verb->add_option("--on-error", flags->on_error,
+                   "Where the command fails: abort, skip the sample, or keep it as it was")
+      ->capture_default_str();
   verb->add_flag("--many", flags->many, "sample-A.*, sample-B.*, ... become samples KEY-A, KEY-B, ...");
-  verb->add_option("-j,--jobs", flags->jobs, "Commands at a time (default: all cores)")->check(CLI::PositiveNumber);
+  add_jobs(*verb, flags->jobs, "Commands at a time");
   add_bytes(*verb, "--memory", flags->memory, "For samples in flight (default 1GiB)");
-  verb->add_option("--tmpdir", flags->temporary_directory, "Where the private directories are (default: TMPDIR or /tmp)")->type_name("DIR");
+  verb->add_option("--tmpdir", flags->temporary_directory,
+                   "Where the private directories are (default: TMPDIR or /tmp)")
+      ->type_name("DIR");
   verb->footer(
-      "The command runs in a directory with the sample's fields as files sample.jpg, sample.cls, ...; what is\n"
+      "The command runs in a directory with the sample's fields as files sample.jpg, sample.cls, ...; what "
+      "is\n"
       "there under such names afterwards is the new sample. The key is in MILLRACE_KEY.\n\n"
       "Examples:\n"
       "  millrace tar map in.tar -o out.tar -c 'cwebp -quiet sample.jpg -o sample.webp && rm sample.jpg'\n"

@@ -15,20 +15,18 @@ Status run(Shell& shell, const SplitFlags& flags) {
   const Stopwatch watch;
   const shard::InputOptions options = MR_TRY(flags.input.options(shell));
   const std::vector<std::string> names = MR_TRY(flags.input.names(shell));
-  const shard::OutputName name = MR_TRY(flags.output.name(shell));
-  const shard::OutputOptions output_options = MR_TRY(flags.output.options(flags.input));
-  shard::ShardWriter writer(name, flags.output.limits(), output_options);
+  const auto writer = MR_TRY(flags.output.writer(shell, flags.input));
   shard::InputStream samples(names, options);
   // Members of no sample travel along: nothing that was in the input is missing in the output.
-  samples.on_loose([&](std::string_view blocks) { return writer.add_loose(blocks); });
+  samples.on_loose([&](std::string_view blocks) { return writer->add_loose(blocks); });
   const auto bar = shell.bar("copying");
   while (true) {
     const tar::Sample* sample = MR_TRY(samples.next());
     if (sample == nullptr) break;
-    MR_TRY(writer.add(*sample));
+    MR_TRY(writer->add(*sample));
   }
-  const auto shards = MR_TRY(writer.finish());
-  report_shards(shell, shards, watch, {{"loose_members", samples.loose_members()}});
+  const auto shards = MR_TRY(writer->finish());
+  report_shards(shell, flags.output, shards, watch, {{"loose_members", samples.loose_members()}});
   return {};
 }
 
@@ -48,7 +46,8 @@ void add_tar_split(CLI::App& tar, Shell& shell) {
     shell.action = [&shell, flags]() -> Status {
       const shard::OutputName name = MR_TRY(flags->output.name(shell));
       if (!name.numbered()) {
-        return make_error(Code::kInvalid, "split makes several shards: \"{}\" has no %06d", flags->output.output)
+        return make_error(Code::kInvalid, "split makes several shards: \"{}\" has no %06d",
+                          flags->output.output)
             .with_hint("for one shard use millrace tar merge");
       }
       return run(shell, *flags);

@@ -66,17 +66,20 @@ Json as_json(const Sizes& sizes) {
     histogram.push_back({{"from", power < 0 ? 0 : uint64_t{1} << power}, {"count", count}});
   }
   return {{"count", sizes.count}, {"bytes", sizes.bytes}, {"min", sizes.count == 0 ? 0 : sizes.least},
-          {"mean", sizes.mean()}, {"max", sizes.most}, {"histogram", histogram}};
+          {"mean", sizes.mean()}, {"max", sizes.most},    {"histogram", histogram}};
 }
 
 void print_table(const Totals& totals) {
-  fmt::print("{} shard{}, {}; {} samples, {} members", format_count(totals.shards), totals.shards == 1 ? "" : "s",
-             format_bytes(totals.stored_bytes), format_count(totals.samples.count), format_count(totals.members));
+  fmt::print("{} shard{}, {}; {} samples, {} members", format_count(totals.shards),
+             totals.shards == 1 ? "" : "s", format_bytes(totals.stored_bytes),
+             format_count(totals.samples.count), format_count(totals.members));
   if (totals.loose_members > 0) fmt::print(" ({} of no sample)", format_count(totals.loose_members));
-  fmt::print("\n\n{:<16} {:>12} {:>12} {:>12} {:>12} {:>12}\n", "field", "samples", "bytes", "min", "mean", "max");
+  fmt::print("\n\n{:<16} {:>12} {:>12} {:>12} {:>12} {:>12}\n", "field", "samples", "bytes", "min", "mean",
+             "max");
   for (const auto& [field, sizes] : totals.fields) {
-    fmt::print("{:<16} {:>12} {:>12} {:>12} {:>12} {:>12}\n", printable(field), format_count(sizes.count), format_bytes(sizes.bytes),
-               format_bytes(sizes.least), format_bytes(sizes.mean()), format_bytes(sizes.most));
+    fmt::print("{:<16} {:>12} {:>12} {:>12} {:>12} {:>12}\n", printable(field), format_count(sizes.count),
+               format_bytes(sizes.bytes), format_bytes(sizes.least), format_bytes(sizes.mean()),
+               format_bytes(sizes.most));
   }
   fmt::print("\nbytes per sample\n");
   draw(totals.samples);
@@ -112,8 +115,12 @@ Status run(Shell& shell, const InputFlags& flags) {
   }
   Json fields = Json::object();
   for (const auto& [field, sizes] : totals.fields) fields[field] = as_json(sizes);
-  Shell::print({{"shards", totals.shards}, {"bytes", totals.stored_bytes}, {"members", totals.members},
-                {"loose_members", totals.loose_members}, {"samples", as_json(totals.samples)}, {"fields", fields}});
+  Shell::print({{"shards", totals.shards},
+                {"bytes", totals.stored_bytes},
+                {"members", totals.members},
+                {"loose_members", totals.loose_members},
+                {"samples", as_json(totals.samples)},
+                {"fields", fields}});
   return {};
 }
 

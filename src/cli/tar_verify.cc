@@ -15,52 +15,75 @@ struct VerifyFlags {
   std::string output;
 };
 
-// shard.tar -> shard.repaired.tar
+// shard.tar -> shard.repaired.tar, shard.tgz -> shard.repaired.tgz, shard.tar.bz2 -> shard.repaired.tar
 std::string repaired_name(const std::string& shard) {
   const size_t base = shard.rfind('/') == std::string::npos ? 0 : shard.rfind('/') + 1;
   const size_t dot = shard.find('.', base);
-  return dot == std::string::npos ? shard + ".repaired.tar" : shard.substr(0, dot) + ".repaired" + shard.substr(dot);
+  const bool keeps_ending =
+      dot != std::string::npos && tar::compression_for_name(shard) != tar::Compression::kNone;
+  return shard.substr(0, dot) + ".repaired" + (keeps_ending ? shard.substr(dot) : ".tar");
 }
 
 Json as_json(const shard::Verdict& verdict) {
   Json problems = Json::array();
   for (const shard::Problem& problem : verdict.problems) {
-    problems.push_back({{"fault", shard::fault_name(problem.fault)}, {"offset", problem.offset}, {"text", problem.text}});
+    problems.push_back(
+        {{"fault", shard::fault_name(problem.fault)}, {"offset", problem.offset}, {"text", problem.text}});
   }
   Json fields = Json::object();
   for (const auto& [field, count] : verdict.fields) fields[field] = count;
-  return {{"shard", verdict.shard}, {"ok", verdict.problem_count == 0}, {"samples", verdict.samples}, {"members", verdict.members},
-          {"loose_members", verdict.loose_members}, {"bytes", verdict.tar_bytes}, {"index", verdict.has_index}, {"fields", fields},
-          {"problem_count", verdict.problem_count}, {"problems", problems}};
+  return {{"shard", verdict.shard},
+          {"ok", verdict.problem_count == 0},
+          {"samples", verdict.samples},
+          {"members", verdict.members},
+          {"loose_members", verdict.loose_members},
+          {"bytes", verdict.tar_bytes},
+          {"index", verdict.has_index},
+          {"fields", fields},
+          {"problem_count", verdict.problem_count},
+          {"problems", problems}};
 }
 
 void print_verdict(const shard::Verdict& verdict) {
   std::string fields;
   for (const auto& [field, count] : verdict.fields) {
-    fields += count == verdict.samples ? fmt::format(" {}", printable(field)) : fmt::format(" {}({} of {})", printable(field), count, verdict.samples);
+    fields += count == verdict.samples
+                  ? fmt::format(" {}", printable(field))
+                  : fmt::format(" {}({} of {})", printable(field), count, verdict.samples);
   }
-  fmt::print("{}: {}: {} samples,{}{}\n", verdict.shard, verdict.problem_count == 0 ? "ok" : "BAD", format_count(verdict.samples),
-             fields.empty() ? " no fields" : fields, verdict.has_index ? ", indexed" : ", no index");
+  fmt::print("{}: {}: {} samples,{}{}\n", verdict.shard, verdict.problem_count == 0 ? "ok" : "BAD",
+             format_count(verdict.samples), fields.empty() ? " no fields" : fields,
+             verdict.has_index ? ", indexed" : ", no index");
   constexpr size_t kShown = 20;
   const size_t shown = std::min(verdict.problems.size(), kShown);
   for (size_t i = 0; i < shown; ++i) {
-    fmt::print("  {}: {}\n", shard::fault_name(verdict.problems[i].fault), printable(verdict.problems[i].text));
+    fmt::print("  {}: {}\n", shard::fault_name(verdict.problems[i].fault),
+               printable(verdict.problems[i].text));
   }
   if (verdict.problem_count > shown) {
-    fmt::print("  … and {} more; --json shows the first {}\n", verdict.problem_count - shown, shard::Verdict::kMostProblems);
+    fmt::print("  … and {} more; --json shows the first {}\n", verdict.problem_count - shown,
+               shard::Verdict::kMostProblems);
   }
 }
 
-Status repair(Shell& shell, const VerifyFlags& flags, const std::string& name, const shard::VerifyOptions& options) {
+Status repair(Shell& shell, const VerifyFlags& flags, const std::string& name,
+              const shard::VerifyOptions& options) {
   const std::string output = flags.output.empty() ? repaired_name(name) : flags.output;
-  if (file_exists(output)) return make_error(Code::kExists, "{} exists", output).with_hint("remove it, or name another with --output");
+  if (file_exists(output))
+    return make_error(Code::kExists, "{} exists", output)
+        .with_hint("remove it, or name another with --output");
   const shard::RepairReport report = MR_TRY(shard::repair_shard(name, output, options));
   if (shell.json) {
-    Shell::print({{"shard", name}, {"repaired", output}, {"kept_samples", report.kept_samples}, {"gathered_samples", report.gathered_samples}, {"lost", report.lost}});
+    Shell::print({{"shard", name},
+                  {"repaired", output},
+                  {"kept_samples", report.kept_samples},
+                  {"gathered_samples", report.gathered_samples},
+                  {"lost", report.lost}});
     return {};
   }
   fmt::print("  saved {} samples to {}\n", format_count(report.kept_samples), output);
-  if (report.gathered_samples > 0) fmt::print("  brought together {} scattered parts\n", format_count(report.gathered_samples));
+  if (report.gathered_samples > 0)
+    fmt::print("  brought together {} scattered parts\n", format_count(report.gathered_samples));
   for (const std::string& lost : report.lost) fmt::print("  lost: {}\n", printable(lost));
   return {};
 }
@@ -71,7 +94,8 @@ Status run(Shell& shell, const VerifyFlags& flags) {
   options.expected_fields = split_words(flags.fields);
   const std::vector<std::string> names = MR_TRY(flags.input.names(shell));
   if (flags.repair && names.size() > 1 && !flags.output.empty()) {
-    return make_error(Code::kInvalid, "--output names one file, and there are {} shards to repair", names.size());
+    return make_error(Code::kInvalid, "--output names one file, and there are {} shards to repair",
+                      names.size());
   }
   uint64_t bad = 0;
   for (const std::string& name : names) {
@@ -97,13 +121,17 @@ Status run(Shell& shell, const VerifyFlags& flags) {
 }  // namespace
 
 void add_tar_verify(CLI::App& tar, Shell& shell) {
-  CLI::App* verb = tar.add_subcommand("verify", "Check shards for damage, cut ends, scattered samples and stale indexes");
+  CLI::App* verb =
+      tar.add_subcommand("verify", "Check shards for damage, cut ends, scattered samples and stale indexes");
   verb->fallthrough();
   auto flags = std::make_shared<VerifyFlags>();
   flags->input.add_to(*verb);
   verb->add_option("--fields", flags->fields, "Fields that every sample must have, for example jpg,cls");
-  CLI::Option* repair_flag = verb->add_flag("--repair", flags->repair, "Write what can be saved of bad shards to NAME.repaired.tar");
-  verb->add_option("--output", flags->output, "Where the repaired shard goes")->needs(repair_flag)->type_name("FILE");
+  CLI::Option* repair_flag =
+      verb->add_flag("--repair", flags->repair, "Write what can be saved of bad shards to NAME.repaired.tar");
+  verb->add_option("--output", flags->output, "Where the repaired shard goes")
+      ->needs(repair_flag)
+      ->type_name("FILE");
   verb->footer(
       "Exit code: 0 all good, 1 something is wrong, 2 wrong usage.\n\n"
       "Examples:\n"

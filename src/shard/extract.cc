@@ -70,7 +70,8 @@ class Extraction {
       if (::mkdirat(directory.descriptor(), part.c_str(), 0777) != 0 && errno != EEXIST) {
         return make_system_error(errno, "creating directory " + path);
       }
-      const int next = ::openat(directory.descriptor(), part.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+      const int next =
+          ::openat(directory.descriptor(), part.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
       if (next < 0) {
         return make_error(Code::kDenied, "{} is in the way: not a directory, or a link", path);
       }

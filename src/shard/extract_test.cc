@@ -29,7 +29,8 @@ class ExtractTest : public ::testing::Test {
 };
 
 TEST_F(ExtractTest, FilesAndDirectoriesAppearWithTheirBytes) {
-  const auto report = extract(raw_member({.name = "empty/", .type = tar::kTypeDirectory}) + raw_file("a/b.txt", "hello") + raw_file("./c.txt", ""));
+  const auto report = extract(raw_member({.name = "empty/", .type = tar::kTypeDirectory}) +
+                              raw_file("a/b.txt", "hello") + raw_file("./c.txt", ""));
   ASSERT_TRUE(report) << report.error().message();
   EXPECT_EQ(report->files, 2U);
   EXPECT_EQ(*read_file(out("a/b.txt"), 100), "hello");
@@ -47,8 +48,10 @@ TEST_F(ExtractTest, NamesThatLeadOutAreRefused) {
 }
 
 TEST_F(ExtractTest, LinksAreNeitherMadeNorFollowed) {
-  const auto made = extract(raw_member({.name = "link", .type = tar::kTypeSymbolicLink, .link = "/etc"}) +
-                            raw_member({.name = "hard", .type = tar::kTypeHardLink, .link = "../../etc/passwd"}) + raw_file("x.txt", "x"));
+  const auto made =
+      extract(raw_member({.name = "link", .type = tar::kTypeSymbolicLink, .link = "/etc"}) +
+              raw_member({.name = "hard", .type = tar::kTypeHardLink, .link = "../../etc/passwd"}) +
+              raw_file("x.txt", "x"));
   ASSERT_TRUE(made);
   EXPECT_EQ(made->passed_over, 2U);
   EXPECT_FALSE(std::filesystem::is_symlink(out("link")));
@@ -80,7 +83,8 @@ TEST_F(ExtractTest, ExistingFilesStayUnlessAskedFor) {
 TEST_F(ExtractTest, FieldsChooseFiles) {
   ExtractOptions options;
   options.fields = {"txt"};
-  const auto report = extract(raw_file("a.TXT", "1") + raw_file("a.jpg", "2") + raw_file("README", "3"), options);
+  const auto report =
+      extract(raw_file("a.TXT", "1") + raw_file("a.jpg", "2") + raw_file("README", "3"), options);
   ASSERT_TRUE(report);
   EXPECT_EQ(report->files, 1U);
   EXPECT_TRUE(file_exists(out("a.TXT")));

@@ -7,12 +7,15 @@
 
 namespace millrace::shard {
 
-std::string index_path(const std::string& shard) { return shard + std::string(tar::kIndexSuffix); }
+std::string index_path(const std::string& shard) {
+  return shard + std::string(tar::kIndexSuffix);
+}
 
 Result<IndexReport> make_index(const std::string& shard, const InputOptions& options) {
-  if (shard == kStandardStream) return make_error(Code::kInvalid, "an index belongs beside a file, not a stream");
+  if (shard == kStandardStream)
+    return make_error(Code::kInvalid, "an index belongs beside a file, not a stream");
   const auto input = MR_TRY(ShardInput::open(shard, options));
-  tar::IndexFeed feed(shard, options.read.group);
+  tar::IndexFeed feed(shard, options.read);
   IndexReport report;
   input->stored().tap([&](std::string_view bytes) {
     feed.add_stored(bytes);
@@ -38,8 +41,8 @@ Result<tar::Index> load_index(const std::string& shard) {
   std::string bytes = MR_TRY(read_file(index_path(shard), kMaxIndexBytes));
   tar::Index index = MR_TRY(tar::Index::parse(std::move(bytes)).within(index_path(shard)));
   if (index.shard().stored_bytes != shard_bytes) {
-    return make_error(Code::kCorrupt, "{} is stale: it was made for {} bytes, the shard has {}", index_path(shard),
-                      index.shard().stored_bytes, shard_bytes)
+    return make_error(Code::kCorrupt, "{} is stale: it was made for {} bytes, the shard has {}",
+                      index_path(shard), index.shard().stored_bytes, shard_bytes)
         .with_hint("make it again: millrace tar index " + shard);
   }
   return index;

@@ -15,7 +15,8 @@ namespace {
 using Json = nlohmann::json;
 
 Error bad_line(uint64_t line, std::string_view why) {
-  return make_error(Code::kInvalid, "manifest line {}: {}", line, why).with_hint("see docs/formats/manifest.md");
+  return make_error(Code::kInvalid, "manifest line {}: {}", line, why)
+      .with_hint("see docs/formats/manifest.md");
 }
 
 std::string_view take_line(std::string_view& text) {
@@ -54,7 +55,8 @@ std::optional<std::string> key_fault(std::string_view key) {
   if (key.empty()) return "the key is empty";
   const std::string name = std::string(key) + ".x";
   const auto split = tar::split_name(name, tar::KeyRule::kFirstDot);
-  if (!split || split->key != key || tar::is_archive_metadata(name) || key.find('\0') != std::string_view::npos) {
+  if (!split || split->key != key || tar::is_archive_metadata(name) ||
+      key.find('\0') != std::string_view::npos) {
     return fmt::format("\"{}\" cannot be a key: its last part must have no dot", key);
   }
   return std::nullopt;
@@ -155,7 +157,8 @@ Result<std::vector<SampleRecipe>> parse_json_lines(std::string_view text) {
         false);
     if (too_deep) return bad_line(line, "nested too deeply");
     if (!object.is_object()) return bad_line(line, "not a JSON object");
-    if (!object.contains("__key__") || !object["__key__"].is_string()) return bad_line(line, "has no string __key__");
+    if (!object.contains("__key__") || !object["__key__"].is_string())
+      return bad_line(line, "has no string __key__");
     SampleRecipe sample;
     sample.key = object["__key__"].get<std::string>();
     MR_TRY(keys.add(sample.key, line));
@@ -164,7 +167,9 @@ Result<std::vector<SampleRecipe>> parse_json_lines(std::string_view text) {
       if (const auto fault = field_fault(field)) return bad_line(line, *fault);
       std::optional<FieldRecipe> recipe = field_of_json(field, value);
       if (!recipe) {
-        return bad_line(line, fmt::format("field {} must be text, a number, {{\"file\": path}} or {{\"json\": value}}", field));
+        return bad_line(
+            line,
+            fmt::format("field {} must be text, a number, {{\"file\": path}} or {{\"json\": value}}", field));
       }
       sample.fields.push_back(std::move(*recipe));
     }

@@ -12,7 +12,8 @@ std::string fault_of(std::string_view text, ManifestSyntax syntax) {
 }
 
 TEST(ManifestTest, TsvColumnsAreFilesOrLiterals) {
-  const auto samples = parse_manifest("__key__\t@jpg\tcls\r\na/1\timg/1.jpg\t3\n\nb\t\t4\n", ManifestSyntax::kTsv);
+  const auto samples =
+      parse_manifest("__key__\t@jpg\tcls\r\na/1\timg/1.jpg\t3\n\nb\t\t4\n", ManifestSyntax::kTsv);
   ASSERT_TRUE(samples) << samples.error().message();
   ASSERT_EQ(samples->size(), 2U);
   const SampleRecipe& first = (*samples)[0];
@@ -60,14 +61,16 @@ TEST(ManifestTest, TsvFaultsNameTheLine) {
 
 TEST(ManifestTest, JsonFaultsNameTheLine) {
   const auto fault = [](std::string_view text) { return fault_of(text, ManifestSyntax::kJsonLines); };
-  EXPECT_NE(fault("{\"__key__\": \"a\", \"x\": 1}\nnonsense\n").find("line 2: not a JSON object"), std::string::npos);
+  EXPECT_NE(fault("{\"__key__\": \"a\", \"x\": 1}\nnonsense\n").find("line 2: not a JSON object"),
+            std::string::npos);
   EXPECT_NE(fault("[1]\n").find("not a JSON object"), std::string::npos);
   EXPECT_NE(fault("{\"x\": 1}\n").find("__key__"), std::string::npos);
   EXPECT_NE(fault("{\"__key__\": 5, \"x\": 1}\n").find("__key__"), std::string::npos);
   EXPECT_NE(fault("{\"__key__\": \"a\", \"x\": null}\n").find("field x must be"), std::string::npos);
   EXPECT_NE(fault("{\"__key__\": \"a\", \"x\": {\"file\": 3}}\n").find("field x must be"), std::string::npos);
   EXPECT_NE(fault("{\"__key__\": \"a\"}\n").find("no field"), std::string::npos);
-  const std::string deep = "{\"__key__\": \"a\", \"x\": {\"json\": " + std::string(100, '[') + std::string(100, ']') + "}}";
+  const std::string deep =
+      "{\"__key__\": \"a\", \"x\": {\"json\": " + std::string(100, '[') + std::string(100, ']') + "}}";
   EXPECT_NE(fault(deep).find("nested too deeply"), std::string::npos);
 }
 

@@ -2,6 +2,7 @@
 #include "shard/map.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <spawn.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -13,12 +14,12 @@
 #include <filesystem>
 #include <map>
 #include <mutex>
-#include <thread>
 
 #include "base/buffer.h"
 #include "base/ids.h"
 #include "base/queue.h"
-#include "base/units.h"
+#include "base/text.h"
+#include "base/threads.h"
 
 extern char** environ;
 
@@ -36,35 +37,11 @@ struct Made {
 // One sample on its way: the input, then what became of it.
 struct Task {
   std::string key;
-  std::vector<std::pair<std::string, std::string>> fields;
+  std::string blocks;
   Charge charge;
-  bool done = false;  // guarded by Mapper::mutex_, as are the following once done
+  bool done = false;  // guarded by Mapper::mutex_, as are the following until then
   std::optional<Error> failure;
   std::vector<Made> results;
-};
-
-// A directory that is gone with everything in it when this is.
-class PrivateDirectory {
- public:
-  static Result<PrivateDirectory> make(const std::string& parent) {
-    PrivateDirectory directory;
-    directory.path_ = fmt::format("{}/millrace-map-{}", parent, make_id());
-    if (::mkdir(directory.path_.c_str(), 0700) != 0) {
-      return make_system_error(errno, "creating directory " + std::exchange(directory.path_, {}));
-    }
-    return directory;
-  }
-  PrivateDirectory(PrivateDirectory&& other) noexcept : path_(std::exchange(other.path_, {})) {}
-  PrivateDirectory& operator=(PrivateDirectory&&) = delete;
-  ~PrivateDirectory() {
-    std::error_code ignored;
-    if (!path_.empty()) fs::remove_all(path_, ignored);
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  PrivateDirectory() = default;
-  std::string path_;
 };
 
 Status write_new_file(const std::string& path, std::string_view bytes) {
@@ -74,13 +51,16 @@ Status write_new_file(const std::string& path, std::string_view bytes) {
   return file.write_all(bytes);
 }
 
-Status run_command(const std::vector<std::string>& command, const std::string& directory, const std::string& key) {
+Status run_command(const std::vector<std::string>& command, const std::string& directory,
+                   const std::string& key) {
   std::vector<char*> arguments;
   for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
   std::string key_variable = "MILLRACE_KEY=" + key;
   std::vector<char*> environment;
-  for (char** variable = environ; *variable != nullptr; ++variable) environment.push_back(*variable);
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    if (!std::string_view(*variable).starts_with("MILLRACE_KEY=")) environment.push_back(*variable);
+  }
   environment.push_back(key_variable.data());
   environment.push_back(nullptr);
 
@@ -90,40 +70,59 @@ Status run_command(const std::vector<std::string>& command, const std::string& d
   posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   // Standard output may be our tar stream: what commands print goes to standard error.
   posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
+  // Whatever this process does about signals, the command starts as any program does.
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  sigset_t none;
+  sigset_t all;
+  sigemptyset(&none);
+  sigfillset(&all);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setsigdefault(&attributes, &all);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
   pid_t child = 0;
-  const int failure = ::posix_spawnp(&child, arguments[0], &actions, nullptr, arguments.data(), environment.data());
+  const int failure =
+      ::posix_spawnp(&child, arguments[0], &actions, &attributes, arguments.data(), environment.data());
   posix_spawn_file_actions_destroy(&actions);
+  posix_spawnattr_destroy(&attributes);
   if (failure != 0) return make_system_error(failure, "starting " + command[0]);
   int status = 0;
   while (::waitpid(child, &status, 0) < 0) {
     if (errno != EINTR) return make_system_error(errno, "waiting for " + command[0]);
   }
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return {};
-  if (WIFSIGNALED(status)) return make_error(Code::kUnavailable, "{} was ended by signal {}", command[0], WTERMSIG(status));
+  if (WIFSIGNALED(status))
+    return make_error(Code::kUnavailable, "{} was ended by signal {}", command[0], WTERMSIG(status));
   return make_error(Code::kUnavailable, "{} failed with exit code {}", command[0], WEXITSTATUS(status));
 }
 
 // Which result a file belongs to: nothing for scratch files.
-std::optional<std::pair<std::string, std::string>> key_and_field(const std::string& name, const std::string& key,
-                                                                 Fanout fanout) {
+std::optional<std::pair<std::string, std::string>> key_and_field(const std::string& name,
+                                                                 const std::string& key, Fanout fanout) {
   const size_t dot = name.find('.');
   if (dot == std::string::npos || !name.starts_with("sample")) return std::nullopt;
   const std::string middle = name.substr(6, dot - 6);
-  if (fanout == Fanout::kOne && middle.empty()) return std::pair(key, name.substr(dot + 1));
-  if (fanout == Fanout::kMany && middle.size() > 1 && middle[0] == '-') return std::pair(key + middle, name.substr(dot + 1));
+  const std::string field = lower_case(name.substr(dot + 1));
+  if (fanout == Fanout::kOne && middle.empty()) return std::pair(key, field);
+  if (fanout == Fanout::kMany && middle.size() > 1 && middle[0] == '-') return std::pair(key + middle, field);
   return std::nullopt;
 }
 
-Result<std::vector<Made>> collect(const std::string& directory, const std::string& key, Fanout fanout, uint64_t most_bytes) {
+Result<std::vector<Made>> collect(const std::string& directory, const std::string& key, Fanout fanout,
+                                  uint64_t most_bytes) {
   std::map<std::string, Made> by_key;
   std::error_code failure;
-  for (fs::directory_iterator entry(directory, failure); !failure && entry != fs::directory_iterator(); entry.increment(failure)) {
+  for (fs::directory_iterator entry(directory, failure); !failure && entry != fs::directory_iterator();
+       entry.increment(failure)) {
     const std::string name = entry->path().filename().string();
     const auto place = key_and_field(name, key, fanout);
     if (!place || !entry->is_regular_file() || entry->is_symlink()) continue;
     Made& made = by_key[place->first];
     made.key = place->first;
-    made.fields[place->second] = MR_TRY(read_file(entry->path().string(), most_bytes));
+    const auto [known, added] = made.fields.try_emplace(place->second);
+    if (!added)
+      return make_error(Code::kCorrupt, "the command left two files for the field {}", place->second);
+    known->second = MR_TRY(read_file(entry->path().string(), most_bytes));
   }
   if (failure) return make_error(Code::kIo, "reading results in {}: {}", directory, failure.message());
   std::vector<Made> results;
@@ -133,35 +132,34 @@ Result<std::vector<Made>> collect(const std::string& directory, const std::strin
 
 class Mapper {
  public:
-  Mapper(SampleStream& samples, const MapOptions& options, const EmitSample& emit, std::string base)
-      : samples_(samples), options_(options), emit_(emit), base_(std::move(base)), budget_(options.memory), waiting_(options.jobs) {}
+  Mapper(SampleStream& samples, const MapOptions& options, const MapCalls& calls)
+      : samples_(samples), options_(options), calls_(calls), budget_(options.memory), waiting_(kMaxThreads) {}
 
   Result<MapReport> run() {
-    std::vector<std::thread> workers;
-    for (unsigned job = 0; job < options_.jobs; ++job) workers.emplace_back([this] { work(); });
-    auto result = feed_and_emit();
-    waiting_.close();
-    for (std::thread& worker : workers) worker.join();
+    Status result;
+    MR_TRY(run_threads_beside(
+        options_.jobs, [this] { work(); },
+        [&](unsigned started) {
+          if (started > 0) result = feed_and_emit(size_t{2} * started);
+          waiting_.close();
+        }));
     if (!result) return result.take_error();
     return report_;
   }
 
  private:
-  Status feed_and_emit() {
-    const size_t most_in_flight = size_t{2} * options_.jobs;
+  Status feed_and_emit(size_t most_in_flight) {
     while (true) {
-      if (options_.interrupted != nullptr && options_.interrupted->load()) {
-        return make_error(Code::kCancelled, "interrupted");
-      }
       const tar::Sample* sample = MR_TRY(samples_.next());
       if (sample == nullptr) break;
       ++report_.in;
       auto task = std::make_unique<Task>();
       task->key = sample->key;
-      for (const tar::Field& field : sample->fields) task->fields.emplace_back(field.field, field.bytes);
+      MR_TRY(tar::append_blocks(task->blocks, *sample));
       // Room for this sample: first by finishing what came before it.
-      const uint64_t cost = std::min<uint64_t>(2 * sample->blocks.size() + 4096, options_.memory);
-      while (!in_flight_.empty() && (in_flight_.size() >= most_in_flight || budget_.used() + cost > options_.memory)) {
+      const uint64_t cost = std::min<uint64_t>(3 * task->blocks.size() + 4096, options_.memory);
+      while (!in_flight_.empty() &&
+             (in_flight_.size() >= most_in_flight || budget_.used() + cost > options_.memory)) {
         MR_TRY(emit_oldest());
       }
       task->charge = MR_TRY(budget_.take(cost));
@@ -184,9 +182,11 @@ class Mapper {
       if (options_.on_error == OnCommandError::kAbort) {
         return std::move(*task.failure).with_hint("go on past failures with --on-error skip or keep");
       }
-      task.results.clear();
       if (options_.on_error == OnCommandError::kKeep) {
-        task.results.push_back({task.key, {task.fields.begin(), task.fields.end()}});
+        tar::SampleParser parser(options_.key_rule);
+        const tar::Sample* sample = MR_TRY(parser.parse(task.blocks));
+        ++report_.out;
+        MR_TRY(calls_.kept(*sample));
       }
     } else if (task.results.empty()) {
       ++report_.dropped;
@@ -195,7 +195,7 @@ class Mapper {
       std::vector<NewField> fields;
       for (const auto& [field, bytes] : made.fields) fields.push_back({field, bytes});
       ++report_.out;
-      MR_TRY(emit_(made.key, fields));
+      MR_TRY(calls_.made(made.key, fields));
     }
     in_flight_.pop_front();
     return {};
@@ -219,9 +219,11 @@ class Mapper {
   }
 
   Result<std::vector<Made>> run_one(const Task& task) {
-    const PrivateDirectory directory = MR_TRY(PrivateDirectory::make(base_));
-    for (const auto& [field, bytes] : task.fields) {
-      MR_TRY(write_new_file(fmt::format("{}/sample.{}", directory.path(), field), bytes));
+    const PrivateDirectory directory = MR_TRY(PrivateDirectory::make(options_.directory));
+    tar::SampleParser parser(options_.key_rule);
+    const tar::Sample* sample = MR_TRY(parser.parse(task.blocks));
+    for (const tar::Field& field : sample->fields) {
+      MR_TRY(write_new_file(fmt::format("{}/sample.{}", directory.path(), field.field), field.bytes));
     }
     MR_TRY(run_command(options_.command, directory.path(), task.key));
     return collect(directory.path(), task.key, options_.fanout, options_.memory);
@@ -229,8 +231,7 @@ class Mapper {
 
   SampleStream& samples_;
   const MapOptions& options_;
-  const EmitSample& emit_;
-  const std::string base_;
+  const MapCalls& calls_;
   Budget budget_;
   std::deque<std::unique_ptr<Task>> in_flight_;  // in the order of the input
   BoundedQueue<Task*> waiting_;
@@ -241,10 +242,25 @@ class Mapper {
 
 }  // namespace
 
-Result<MapReport> map_samples(SampleStream& samples, const MapOptions& options, const EmitSample& emit) {
+Result<PrivateDirectory> PrivateDirectory::make(const std::string& parent) {
+  PrivateDirectory directory;
+  const std::string path = fmt::format("{}/millrace-{}", parent, make_id());
+  if (::mkdir(path.c_str(), 0700) != 0) return make_system_error(errno, "creating directory " + path);
+  directory.path_ = path;
+  return directory;
+}
+
+PrivateDirectory::PrivateDirectory(PrivateDirectory&& other) noexcept
+    : path_(std::exchange(other.path_, {})) {}
+
+PrivateDirectory::~PrivateDirectory() {
+  std::error_code ignored;
+  if (!path_.empty()) fs::remove_all(path_, ignored);
+}
+
+Result<MapReport> map_samples(SampleStream& samples, const MapOptions& options, const MapCalls& calls) {
   if (options.command.empty()) return make_error(Code::kInvalid, "there is no command to run");
-  const PrivateDirectory base = MR_TRY(PrivateDirectory::make(options.temporary_directory));
-  return Mapper(samples, options, emit, base.path()).run();
+  return Mapper(samples, options, calls).run();
 }
 
 }  // namespace millrace::shard

@@ -5,7 +5,6 @@
 // is in the environment as MILLRACE_KEY. The command is the user's; nothing of a sample is ever part of it.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -33,10 +32,9 @@ struct MapOptions {
   unsigned jobs = 1;
   OnCommandError on_error = OnCommandError::kAbort;
   Fanout fanout = Fanout::kOne;
-  std::string temporary_directory = "/tmp";
+  std::string directory;                // exists, is empty, and is ours alone while this runs; left empty
   uint64_t memory = uint64_t{1} << 30;  // samples in flight, in and out
   tar::KeyRule key_rule = tar::KeyRule::kFirstDot;
-  const std::atomic<bool>* interrupted = nullptr;  // checked between samples
 };
 
 struct MapReport {
@@ -46,8 +44,25 @@ struct MapReport {
   uint64_t dropped = 0;  // the command succeeded and left no field
 };
 
-using EmitSample = std::function<Status(std::string_view key, std::span<const NewField> fields)>;
+struct MapCalls {
+  std::function<Status(std::string_view key, std::span<const NewField> fields)> made;
+  std::function<Status(const tar::Sample&)> kept;  // as it was, with kKeep
+};
 
-Result<MapReport> map_samples(SampleStream& samples, const MapOptions& options, const EmitSample& emit);
+Result<MapReport> map_samples(SampleStream& samples, const MapOptions& options, const MapCalls& calls);
+
+// A directory nobody else knows, gone with everything in it when this is.
+class PrivateDirectory {
+ public:
+  static Result<PrivateDirectory> make(const std::string& parent);
+  PrivateDirectory(PrivateDirectory&& other) noexcept;
+  PrivateDirectory& operator=(PrivateDirectory&&) = delete;
+  ~PrivateDirectory();
+  const std::string& path() const { return path_; }
+
+ private:
+  PrivateDirectory() = default;
+  std::string path_;
+};
 
 }  // namespace millrace::shard

@@ -27,15 +27,21 @@ class MapTest : public ::testing::Test {
   Result<MapReport> map(const std::string& command, MapOptions options) {
     options.command = {"/bin/sh", "-c", command};
     options.jobs = 4;
-    options.temporary_directory = directory_.path("tmp");
+    options.directory = directory_.path("tmp");
     InputStream samples({directory_.path("in.tar")}, {});
     made_.clear();
-    auto report = map_samples(samples, options, [&](std::string_view key, std::span<const NewField> fields) {
+    MapCalls calls;
+    calls.made = [&](std::string_view key, std::span<const NewField> fields) {
       std::string text(key);
       for (const NewField& field : fields) text += fmt::format(" {}={}", field.field, field.bytes);
       made_.push_back(text);
       return Status();
-    });
+    };
+    calls.kept = [&](const tar::Sample& sample) {
+      made_.push_back(fmt::format("{} as it was: {}", sample.key, sample.fields[0].bytes));
+      return Status();
+    };
+    auto report = map_samples(samples, options, calls);
     EXPECT_TRUE(std::filesystem::is_empty(directory_.path("tmp")));
     return report;
   }
@@ -45,16 +51,19 @@ class MapTest : public ::testing::Test {
 };
 
 TEST_F(MapTest, ResultsKeepTheOrderOfTheInput) {
-  const auto report = map("printf '%s-%s' $MILLRACE_KEY \"$(cat sample.txt)\" > sample.new; rm sample.txt; echo x > scratch", {});
+  const auto report = map(
+      "printf '%s-%s' $MILLRACE_KEY \"$(cat sample.txt)\" > sample.new; rm sample.txt; echo x > scratch", {});
   ASSERT_TRUE(report) << report.error().message();
   ASSERT_EQ(made_.size(), 12U);
-  for (int i = 0; i < 12; ++i) EXPECT_EQ(made_[static_cast<size_t>(i)], fmt::format("k{0:02} new=k{0:02}-{0}", i));
+  for (int i = 0; i < 12; ++i)
+    EXPECT_EQ(made_[static_cast<size_t>(i)], fmt::format("k{0:02} new=k{0:02}-{0}", i));
 }
 
 TEST_F(MapTest, AFailureStopsEverythingByDefaultAndNamesTheSample) {
   const auto report = map("test $(cat sample.txt) -lt 5", {});
   ASSERT_FALSE(report);
-  EXPECT_NE(report.error().message().find("sample \"k05\": /bin/sh failed with exit code 1"), std::string::npos);
+  EXPECT_NE(report.error().message().find("sample \"k05\": /bin/sh failed with exit code 1"),
+            std::string::npos);
 }
 
 TEST_F(MapTest, FailuresCanBeSkippedOrKept) {
@@ -68,7 +77,7 @@ TEST_F(MapTest, FailuresCanBeSkippedOrKept) {
   report = map("echo changed > sample.txt; test $MILLRACE_KEY != k03", options);
   ASSERT_TRUE(report);
   EXPECT_EQ(made_.size(), 12U);
-  EXPECT_EQ(made_[3], "k03 txt=3");
+  EXPECT_EQ(made_[3], "k03 as it was: 3");
   EXPECT_EQ(made_[4], "k04 txt=changed\n");
 }
 
@@ -81,7 +90,8 @@ TEST_F(MapTest, ACommandThatDiesBySignalIsAFailure) {
 TEST_F(MapTest, OneSampleCanBecomeManyOrNone) {
   MapOptions options;
   options.fanout = Fanout::kMany;
-  const auto report = map("if test $MILLRACE_KEY = k01; then echo b > sample-b.txt; echo a > sample-a.txt; fi", options);
+  const auto report =
+      map("if test $MILLRACE_KEY = k01; then echo b > sample-b.txt; echo a > sample-a.txt; fi", options);
   ASSERT_TRUE(report);
   EXPECT_EQ(made_, (Texts{"k01-a txt=a\n", "k01-b txt=b\n"}));
   EXPECT_EQ(report->dropped, 11U);
@@ -93,21 +103,26 @@ TEST_F(MapTest, LinksThatACommandLeavesAreNotFollowed) {
   EXPECT_EQ(made_[0], "k00 txt=0");
 }
 
-TEST_F(MapTest, AnInterruptEndsItCleanly) {
-  const std::atomic<bool> interrupted = true;
-  MapOptions options;
-  options.interrupted = &interrupted;
-  const auto report = map("true", options);
+TEST_F(MapTest, FieldsThatDifferInCapitalsOnlyAreAFailure) {
+  const auto report = map("cp sample.txt sample.TXT", {});
   ASSERT_FALSE(report);
-  EXPECT_EQ(report.error().code(), Code::kCancelled);
+  EXPECT_NE(report.error().message().find("two files for the field txt"), std::string::npos);
+}
+
+TEST_F(MapTest, AnOuterKeyIsNotSeenByTheCommand) {
+  ASSERT_EQ(setenv("MILLRACE_KEY", "outer", 1), 0);
+  const auto report = map("env | grep -c MILLRACE_KEY > sample.txt", {});
+  unsetenv("MILLRACE_KEY");
+  ASSERT_TRUE(report);
+  EXPECT_EQ(made_[0], "k00 txt=1\n");
 }
 
 TEST_F(MapTest, AProgramThatDoesNotExistIsAnError) {
   InputStream samples({directory_.path("in.tar")}, {});
   MapOptions options;
   options.command = {"/nonexistent/program"};
-  options.temporary_directory = directory_.path("tmp");
-  const auto report = map_samples(samples, options, [](std::string_view, std::span<const NewField>) { return Status(); });
+  options.directory = directory_.path("tmp");
+  const auto report = map_samples(samples, options, {});
   ASSERT_FALSE(report);
   EXPECT_NE(report.error().message().find("/nonexistent/program"), std::string::npos);
 }

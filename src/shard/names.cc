@@ -47,7 +47,8 @@ Result<Names> alternatives(std::string_view inside, std::string_view specificati
   const bool is_padded = low_text.starts_with('0') && low_text.size() > 1;
   const size_t width = is_padded ? std::max(low_text.size(), inside.size() - dots - 2) : 0;
   Names names;
-  for (uint64_t number = *low; number <= *high; ++number) names.push_back(fmt::format("{:0{}}", number, width));
+  for (uint64_t number = *low; number <= *high; ++number)
+    names.push_back(fmt::format("{:0{}}", number, width));
   return names;
 }
 
@@ -162,7 +163,8 @@ Result<OutputName> OutputName::parse(std::string_view pattern) {
     if (name.numbered_) return bad("has two places for the number");
     size_t end = at + 1;
     while (end < pattern.size() && pattern[end] >= '0' && pattern[end] <= '9') ++end;
-    if (end >= pattern.size() || pattern[end] != 'd' || end - at > 3) return bad("a number is written %d or %06d");
+    if (end >= pattern.size() || pattern[end] != 'd' || end - at > 3)
+      return bad("a number is written %d or %06d");
     name.numbered_ = true;
     name.width_ = static_cast<int>(whole_number(pattern.substr(at + 1, end - at - 1)).value_or(0));
     at = end;

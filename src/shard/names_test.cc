@@ -17,7 +17,9 @@ Names expanded(std::string_view text) {
   return names ? *names : Names();
 }
 
-TEST(NamesTest, PlainNamesStayAsTheyAre) { EXPECT_EQ(expanded("a/b.tar"), (Names{"a/b.tar"})); }
+TEST(NamesTest, PlainNamesStayAsTheyAre) {
+  EXPECT_EQ(expanded("a/b.tar"), (Names{"a/b.tar"}));
+}
 
 TEST(NamesTest, RangesKeepTheirPadding) {
   EXPECT_EQ(expanded("x-{008..011}.tar"), (Names{"x-008.tar", "x-009.tar", "x-010.tar", "x-011.tar"}));
@@ -33,13 +35,18 @@ TEST(NamesTest, CountsRunFromZeroWithTheSameWidth) {
   EXPECT_EQ(expanded("x-@003.tar"), (Names{"x-000.tar", "x-001.tar", "x-002.tar"}));
 }
 
-TEST(NamesTest, AnAtSignWithoutANumberIsALetter) { EXPECT_EQ(expanded("me@home.tar"), (Names{"me@home.tar"})); }
+TEST(NamesTest, AnAtSignWithoutANumberIsALetter) {
+  EXPECT_EQ(expanded("me@home.tar"), (Names{"me@home.tar"}));
+}
 
-TEST(NamesTest, UnionsKeepTheirOrder) { EXPECT_EQ(expanded("b.tar::a-{0..1}.tar"), (Names{"b.tar", "a-0.tar", "a-1.tar"})); }
+TEST(NamesTest, UnionsKeepTheirOrder) {
+  EXPECT_EQ(expanded("b.tar::a-{0..1}.tar"), (Names{"b.tar", "a-0.tar", "a-1.tar"}));
+}
 
 TEST(NamesTest, GlobsFindFilesInNameOrder) {
   testing::TemporaryDirectory directory;
-  for (const char* name : {"b.tar", "a.tar", "c.txt"}) ASSERT_TRUE(write_file_atomically(directory.path(name), "x"));
+  for (const char* name : {"b.tar", "a.tar", "c.txt"})
+    ASSERT_TRUE(write_file_atomically(directory.path(name), "x"));
   EXPECT_EQ(expanded(directory.path("*.tar")), (Names{directory.path("a.tar"), directory.path("b.tar")}));
 }
 
@@ -51,7 +58,8 @@ TEST(NamesTest, AGlobThatFindsNothingIsAnError) {
 }
 
 TEST(NamesTest, BadSpecificationsAreRefused) {
-  for (const char* text : {"", "x-{0..", "x-{5..2}", "x-{a..c}", "x-{0..99999999}", "{0..9999}{0..9999}", "{0..}"}) {
+  for (const char* text :
+       {"", "x-{0..", "x-{5..2}", "x-{a..c}", "x-{0..99999999}", "{0..9999}{0..9999}", "{0..}"}) {
     const auto names = expand_names(std::string_view(text));
     ASSERT_FALSE(names) << text;
     EXPECT_EQ(names.error().code(), Code::kInvalid) << text;
@@ -73,7 +81,8 @@ TEST(OutputNameTest, AcceptsPlainNumbersAndDoubledPercentSigns) {
 }
 
 TEST(OutputNameTest, RefusesAnythingElseThatPrintfWouldDo) {
-  for (const char* text : {"", "%s", "a-%d-%d", "%", "%06x", "%0999d", "%-5d", "%n"}) EXPECT_FALSE(OutputName::parse(text)) << text;
+  for (const char* text : {"", "%s", "a-%d-%d", "%", "%06x", "%0999d", "%-5d", "%n"})
+    EXPECT_FALSE(OutputName::parse(text)) << text;
 }
 
 }  // namespace

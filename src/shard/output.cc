@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 
+#include "base/text.h"
 #include "shard/input.h"
 
 namespace millrace::shard {
@@ -12,14 +13,18 @@ constexpr size_t kGatherBytes = 1 << 20;
 constexpr uint64_t kWritebackStep = 16 << 20;
 }  // namespace
 
-ShardFile::Sink::Sink(ShardFile& shard) : shard_(shard) { gathered_.reserve(kGatherBytes); }
+ShardFile::Sink::Sink(ShardFile& shard) : shard_(shard) {
+  gathered_.reserve(kGatherBytes);
+}
 
 Status ShardFile::Sink::write(std::string_view first, std::string_view second) {
   hasher_.add(first);
   hasher_.add(second);
   bytes_ += first.size() + second.size();
-  if (gathered_.size() + first.size() > kGatherBytes) MR_TRY(flush_with(first));
-  else gathered_ += first;
+  if (gathered_.size() + first.size() > kGatherBytes)
+    MR_TRY(flush_with(first));
+  else
+    gathered_ += first;
   if (gathered_.size() + second.size() > kGatherBytes) return flush_with(second);
   gathered_ += second;
   return {};
@@ -38,7 +43,9 @@ Status ShardFile::Sink::flush_with(std::string_view more) {
   return {};
 }
 
-Status ShardFile::Sink::finish() { return flush_with({}); }
+Status ShardFile::Sink::finish() {
+  return flush_with({});
+}
 
 Result<std::unique_ptr<ShardFile>> ShardFile::create(const std::string& path, const OutputOptions& options) {
   std::unique_ptr<ShardFile> shard(new ShardFile());
@@ -59,7 +66,7 @@ Result<std::unique_ptr<ShardFile>> ShardFile::create(const std::string& path, co
 
 Status ShardFile::add(const tar::Sample& sample) {
   const uint64_t start = writer_->offset();
-  index_.begin_sample(start, sample.key_hash);
+  open_sample(sample.key, sample.key_hash);
   if (sample.copyable) {
     MR_TRY(writer_->copy(sample.blocks));
     for (const tar::Field& field : sample.fields) {
@@ -68,11 +75,13 @@ Status ShardFile::add(const tar::Sample& sample) {
   } else {
     for (const tar::Field& field : sample.fields) {
       if (field.blocks.empty()) {
+        MR_TRY(check_name(field.name, sample.key, field.field));
         MR_TRY(writer_->add({.name = field.name, .size = field.bytes.size()}, field.bytes));
       } else {
         MR_TRY(writer_->copy(field.blocks));
       }
-      index_.add_field({field.field, writer_->offset() - tar::padded(field.bytes.size()), field.bytes.size()});
+      index_.add_field(
+          {field.field, writer_->offset() - tar::padded(field.bytes.size()), field.bytes.size()});
     }
   }
   end_sample();
@@ -90,28 +99,44 @@ Status ShardFile::add(std::string_view key, std::span<const NewField> fields) {
   return {};
 }
 
-Status ShardFile::add_loose(std::string_view blocks) { return writer_->copy(blocks); }
+Status ShardFile::add_loose(std::string_view blocks) {
+  return writer_->copy(blocks);
+}
 
 void ShardFile::begin_sample(std::string_view key) {
+  open_sample(key, hash64(key));
+}
+
+void ShardFile::open_sample(std::string_view key, uint64_t key_hash) {
+  if (samples_ > 0 && key == sample_key_) return;
+  if (!seen_keys_.insert(key, key_hash)) ++repeated_keys_;
   sample_key_ = key;
-  index_.begin_sample(writer_->offset(), hash64(key));
+  index_.begin_sample(writer_->offset(), key_hash);
+  ++samples_;
+}
+
+Status ShardFile::check_name(std::string_view name, std::string_view key, std::string_view field) const {
+  const auto split = tar::split_name(name, options_.key_rule);
+  if (split && split->key == key && lower_case(split->field) == field && !tar::is_archive_metadata(name))
+    return {};
+  return make_error(Code::kInvalid,
+                    "sample \"{}\" cannot have a field \"{}\": the name {} reads back as something else",
+                    printable(key), printable(field), printable(name))
+      .with_hint(fmt::format("by the {} rule; keys have no dot in their last part, fields are lower case",
+                             tar::key_rule_name(options_.key_rule)));
 }
 
 Status ShardFile::begin_field(std::string_view field, uint64_t size) {
   const std::string name = fmt::format("{}.{}", sample_key_, field);
+  MR_TRY(check_name(name, sample_key_, field));
   MR_TRY(writer_->begin({.name = name, .size = size}));
   index_.add_field({field, writer_->offset(), size});
   return {};
 }
 
-void ShardFile::end_sample() {
-  index_.end_sample(writer_->offset());
-  ++samples_;
-}
-
 Result<ShardSummary> ShardFile::finish() {
   MR_TRY(writer_->finish());
-  ShardSummary summary{path_, samples_, writer_->offset(), sink_->bytes()};
+  ShardSummary summary{path_, samples_, writer_->offset(), sink_->bytes(), repeated_keys_};
   if (!atomic_) return summary;
   const std::string index_path = path_ + std::string(tar::kIndexSuffix);
   // An index left from an older shard of this name goes first: no moment shows it beside the new shard.

@@ -35,6 +35,7 @@ struct ShardSummary {
   uint64_t samples = 0;
   uint64_t tar_bytes = 0;
   uint64_t stored_bytes = 0;
+  uint64_t repeated_keys = 0;  // samples whose key came before, with others in between
 };
 
 struct NewField {
@@ -48,7 +49,7 @@ class ShardFile {
 
   // The sample as it lies in its archive, where it can be copied; with new headers otherwise.
   Status add(const tar::Sample& sample);
-  // A new sample under fixed owner, mode and time.
+  // A new sample under fixed owner, mode and time. Key and field must be what a reader makes of their name.
   Status add(std::string_view key, std::span<const NewField> fields);
   // Blocks that belong to no sample.
   Status add_loose(std::string_view blocks);
@@ -58,7 +59,7 @@ class ShardFile {
   Status begin_field(std::string_view field, uint64_t size);
   Status field_data(std::string_view bytes) { return writer_->data(bytes); }
   Status end_field() { return writer_->end(); }
-  void end_sample();
+  void end_sample() { index_.end_sample(writer_->offset()); }
 
   uint64_t samples() const { return samples_; }
   uint64_t tar_bytes() const { return writer_->offset(); }
@@ -89,6 +90,10 @@ class ShardFile {
   };
 
   ShardFile() = default;
+  // A sample begins, unless it has the key of the last one: a reader will take them for one, and so does the
+  // index.
+  void open_sample(std::string_view key, uint64_t key_hash);
+  Status check_name(std::string_view name, std::string_view key, std::string_view field) const;
   File& file() { return atomic_ ? atomic_->file() : stream_; }
 
   std::string path_;
@@ -101,6 +106,8 @@ class ShardFile {
   std::optional<tar::Writer> writer_;
   tar::IndexBuilder index_;
   std::string sample_key_;
+  tar::SeenKeys seen_keys_;
+  uint64_t repeated_keys_ = 0;
   uint64_t samples_ = 0;
 };
 

@@ -12,9 +12,9 @@
 #include <filesystem>
 #include <map>
 #include <mutex>
-#include <thread>
 
 #include "base/text.h"
+#include "base/threads.h"
 
 namespace millrace::shard {
 
@@ -74,7 +74,10 @@ class Root {
 
 uint64_t tar_bytes_of(const SampleRecipe& sample) {
   uint64_t bytes = 0;
-  for (const FieldRecipe& field : sample.fields) bytes += tar::kBlock + tar::padded(field.size);
+  for (const FieldRecipe& field : sample.fields) {
+    const std::string name = fmt::format("{}.{}", sample.key, field.field);
+    bytes += tar::header_bytes({.name = name, .size = field.size}) + tar::padded(field.size);
+  }
   return bytes;
 }
 
@@ -109,10 +112,8 @@ class Builder {
   Result<std::vector<ShardSummary>> run() {
     if (!options_.name.numbered()) shards_ = {{0, book_.samples.size()}};
     summaries_.resize(shards_.size());
-    const unsigned jobs = std::clamp<unsigned>(options_.jobs, 1, static_cast<unsigned>(shards_.size()));
-    std::vector<std::thread> workers;
-    for (unsigned job = 0; job < jobs; ++job) workers.emplace_back([this] { work(); });
-    for (std::thread& worker : workers) worker.join();
+    MR_TRY(run_threads(static_cast<unsigned>(std::min<size_t>(options_.jobs, shards_.size())),
+                       [this] { work(); }));
     if (failure_) return std::move(*failure_);
     return std::move(summaries_);
   }
@@ -158,7 +159,8 @@ class Builder {
     while (true) {
       const size_t got = MR_TRY(file.read_some(buffer));
       if (got > left || (got == 0 && left > 0)) {
-        return make_error(Code::kIo, "{} changed while it was read: it had {} bytes before", file.name(), field.size)
+        return make_error(Code::kIo, "{} changed while it was read: it had {} bytes before", file.name(),
+                          field.size)
             .with_hint("wait until its writer is done and start again");
       }
       if (got == 0) return {};
@@ -238,8 +240,8 @@ Status add_classes(RecipeBook& book, std::vector<std::string>& classes) {
   for (SampleRecipe& sample : book.samples) {
     const auto known = numbers.find(class_of(sample));
     if (known == numbers.end()) {
-      return make_error(Code::kInvalid, "{}: class \"{}\" of sample \"{}\" is not in the classes file", book.root,
-                        class_of(sample), sample.key)
+      return make_error(Code::kInvalid, "{}: class \"{}\" of sample \"{}\" is not in the classes file",
+                        book.root, class_of(sample), sample.key)
           .with_hint("remove the classes file to number the classes anew");
     }
     if (std::ranges::any_of(sample.fields, [](const FieldRecipe& field) { return field.field == "cls"; })) {
@@ -262,7 +264,8 @@ Status measure_files(RecipeBook& book) {
         continue;
       }
       auto size = root.file_size(field.text);
-      if (!size) return size.take_error().within(fmt::format("sample \"{}\", field {}", sample.key, field.field));
+      if (!size)
+        return size.take_error().within(fmt::format("sample \"{}\", field {}", sample.key, field.field));
       field.size = size.take();
     }
   }

@@ -23,7 +23,8 @@ class RecipeTest : public ::testing::Test {
   std::string tree() const { return directory_.path("tree"); }
   Result<RecipeBook> recipes() const { return recipes_of_directory(tree(), tar::KeyRule::kFirstDot); }
 
-  Result<std::vector<ShardSummary>> build(const RecipeBook& book, const std::string& name, unsigned jobs) const {
+  Result<std::vector<ShardSummary>> build(const RecipeBook& book, const std::string& name,
+                                          unsigned jobs) const {
     BuildOptions options;
     options.name = *OutputName::parse(directory_.path(name));
     options.limits.max_samples = 3;
@@ -87,7 +88,8 @@ TEST_F(RecipeTest, ClassesNeedDirectoriesAndNoClsFiles) {
 }
 
 TEST_F(RecipeTest, ShardsAreTheSameForAnyNumberOfThreads) {
-  for (int i = 0; i < 20; ++i) write(fmt::format("{:02}.txt", i), std::string(static_cast<size_t>(i) * 100, 'x'));
+  for (int i = 0; i < 20; ++i)
+    write(fmt::format("{:02}.txt", i), std::string(static_cast<size_t>(i) * 100, 'x'));
   auto book = recipes();
   ASSERT_TRUE(measure_files(*book));
   const auto one = build(*book, "one-%d.tar", 1);
@@ -118,7 +120,8 @@ TEST_F(RecipeTest, AManifestCannotReachOutOfItsRoot) {
   ASSERT_TRUE(write_file_atomically(directory_.path("secret.txt"), "secret"));
   ASSERT_EQ(symlink("../../secret.txt", (tree() + "/in/link.txt").c_str()), 0);
   ASSERT_EQ(symlink("1.txt", (tree() + "/in/fine.txt").c_str()), 0);
-  for (const std::string& path : Texts{"../../secret.txt", "link.txt", directory_.path("secret.txt"), "no.txt", "."}) {
+  for (const std::string& path :
+       Texts{"../../secret.txt", "link.txt", directory_.path("secret.txt"), "no.txt", "."}) {
     RecipeBook book;
     book.root = tree() + "/in";
     book.samples = {{"k", {{"txt", FieldRecipe::Kind::kFile, path, 0}}}};

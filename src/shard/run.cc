@@ -40,7 +40,8 @@ RunRecord record_at(const std::byte* bytes) {
 
 uint64_t first_eight(std::string_view order) {
   uint64_t value = 0;
-  for (size_t i = 0; i < 8; ++i) value = value << 8 | (i < order.size() ? static_cast<unsigned char>(order[i]) : 0);
+  for (size_t i = 0; i < 8; ++i)
+    value = value << 8 | (i < order.size() ? static_cast<unsigned char>(order[i]) : 0);
   return value;
 }
 
@@ -118,7 +119,8 @@ bool Arena::add(const RunRecord& record) {
 void Arena::sort(Direction direction) {
   const std::byte* memory = memory_.bytes();
   std::ranges::sort(entries_, [&](const Entry& a, const Entry& b) {
-    if (a.order_start != b.order_start) return (a.order_start < b.order_start) == (direction == Direction::kRising);
+    if (a.order_start != b.order_start)
+      return (a.order_start < b.order_start) == (direction == Direction::kRising);
     return comes_before(record_at(memory + a.at), record_at(memory + b.at), direction);
   });
 }
@@ -143,7 +145,9 @@ class Arena::Cursor final : public RunCursor {
   RunRecord record_;
 };
 
-std::unique_ptr<RunCursor> Arena::cursor() const { return std::make_unique<Cursor>(*this); }
+std::unique_ptr<RunCursor> Arena::cursor() const {
+  return std::make_unique<Cursor>(*this);
+}
 
 Result<RunWriter> RunWriter::create(const std::string& directory) {
   return RunWriter(MR_TRY(File::make_temporary(directory)));
@@ -180,7 +184,9 @@ Status merge_runs(std::vector<std::unique_ptr<RunCursor>> runs, Direction direct
     const RunRecord* record;
     size_t run;
   };
-  const auto later = [direction](const Head& a, const Head& b) { return comes_before(*b.record, *a.record, direction); };
+  const auto later = [direction](const Head& a, const Head& b) {
+    return comes_before(*b.record, *a.record, direction);
+  };
   std::vector<Head> heap;
   for (size_t run = 0; run < runs.size(); ++run) {
     const RunRecord* record = MR_TRY(runs[run]->next());

@@ -12,14 +12,23 @@ tar::GroupOptions marking(tar::GroupOptions options) {
 
 Fault fault_of(Code code) {
   switch (code) {
-    case Code::kTruncated: return Fault::kTruncated;
-    case Code::kUnsupported: return Fault::kUnreadable;
-    default: return Fault::kDamaged;
+    case Code::kTruncated:
+      return Fault::kTruncated;
+    case Code::kUnsupported:
+      return Fault::kUnreadable;
+    default:
+      return Fault::kDamaged;
   }
 }
 
 bool is_about_content(Code code) {
-  return code == Code::kCorrupt || code == Code::kTruncated || code == Code::kUnsupported || code == Code::kTooLarge;
+  return code == Code::kCorrupt || code == Code::kTruncated || code == Code::kUnsupported ||
+         code == Code::kTooLarge;
+}
+
+// A name that fills its field was cut to fit: the whole of it stood in an extension header that is gone.
+bool has_cut_name(const tar::Member& member) {
+  return member.name.data() == member.header->name && member.name.size() == sizeof member.header->name;
 }
 
 }  // namespace
@@ -44,10 +53,17 @@ Status Salvage::run() {
       const bool found = MR_TRY(find_next_header(offset));
       if (!found) return {};
       damage_before_ = true;
+      resumed_ = true;
       continue;
     }
     if (*member == nullptr) break;
     ++members_seen_;
+    if (std::exchange(resumed_, false) && has_cut_name(**member)) {
+      calls_.problem(
+          {Fault::kDamaged, (*member)->header_offset,
+           fmt::format("member at byte {}: its long name was lost in the damage", (*member)->header_offset)});
+      continue;
+    }
     const tar::Grouper::Added added = MR_TRY(grouper_.add(**member));
     if (added == tar::Grouper::Added::kCompleted) MR_TRY(finish_group(false));
   }

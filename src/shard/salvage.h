@@ -39,6 +39,7 @@ class Salvage {
   const Calls calls_;
   uint64_t members_seen_ = 0;
   bool damage_before_ = false;
+  bool resumed_ = false;  // the next member is the first behind damage
 };
 
 }  // namespace millrace::shard

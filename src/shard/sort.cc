@@ -9,11 +9,11 @@
 #include <deque>
 #include <mutex>
 #include <optional>
-#include <thread>
 
 #include "base/buffer.h"
 #include "base/hash.h"
 #include "base/random.h"
+#include "base/threads.h"
 #include "base/units.h"
 #include "shard/run.h"
 
@@ -57,16 +57,12 @@ class Sorter {
 
   Status read_all() {
     const auto most_jobs = static_cast<unsigned>(std::max<size_t>(1, shards_.size()));
-    const unsigned jobs = std::clamp(options_.jobs, 1U, most_jobs);
-    std::vector<std::thread> readers;
-    for (unsigned job = 0; job < jobs; ++job) {
-      readers.emplace_back([this, jobs] {
-        auto done = read_shards(options_.memory / jobs / 64 * 64);
-        std::lock_guard lock(mutex_);
-        if (!done && !failure_) failure_ = done.take_error();
-      });
-    }
-    for (std::thread& reader : readers) reader.join();
+    const unsigned jobs = std::clamp(options_.jobs, 1U, std::min(most_jobs, kMaxThreads));
+    MR_TRY(run_threads(jobs, [this, jobs] {
+      auto done = read_shards(options_.memory / jobs / 64 * 64);
+      std::lock_guard lock(mutex_);
+      if (!done && !failure_) failure_ = done.take_error();
+    }));
     if (failure_) return std::move(*failure_);
     // The merge needs the memory of the arenas for its buffers, unless all of it is in the arenas.
     if (!spilled_.empty()) {
@@ -128,7 +124,8 @@ class Sorter {
     }
     const tar::Field* field = sample.find(options_.field);
     if (field == nullptr) {
-      return make_error(Code::kNotFound, "{}: sample \"{}\" has no field {}", shards_[shard], sample.key, options_.field)
+      return make_error(Code::kNotFound, "{}: sample \"{}\" has no field {}", shards_[shard], sample.key,
+                        options_.field)
           .with_hint("see what there is with millrace tar stat");
     }
     if (options_.by == SortBy::kText) return std::string(field->bytes);
@@ -159,7 +156,8 @@ class Sorter {
 
   Status write_run(std::vector<std::unique_ptr<RunCursor>> from) {
     RunWriter writer = MR_TRY(RunWriter::create(options_.temporary_directory));
-    MR_TRY(merge_runs(std::move(from), direction(), [&](const RunRecord& record) { return writer.add(record); }));
+    MR_TRY(merge_runs(std::move(from), direction(),
+                      [&](const RunRecord& record) { return writer.add(record); }));
     return keep_run(writer);
   }
 
@@ -211,8 +209,10 @@ Result<SortReport> sort_samples(const std::vector<std::string>& shards, const So
 }
 
 std::optional<std::string> number_as_bytes(std::string_view text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\n' || text.front() == '\t')) text.remove_prefix(1);
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\n' || text.back() == '\r' || text.back() == '\t')) {
+  while (!text.empty() && (text.front() == ' ' || text.front() == '\n' || text.front() == '\t'))
+    text.remove_prefix(1);
+  while (!text.empty() &&
+         (text.back() == ' ' || text.back() == '\n' || text.back() == '\r' || text.back() == '\t')) {
     text.remove_suffix(1);
   }
   if (text.starts_with('+')) text.remove_prefix(1);
@@ -228,11 +228,14 @@ std::optional<std::string> number_as_bytes(std::string_view text) {
   const auto bits = std::bit_cast<uint64_t>(number);
   const uint64_t ordered = (bits >> 63) != 0 ? ~bits : bits | (uint64_t{1} << 63);
   // Integers beyond 2^53 share a double; what the double rounded away decides between them.
-  int64_t exact = 0;
-  const auto [integer_end, integer_failure] = std::from_chars(text.data(), end, exact);
+  const bool negative = text.starts_with('-');
+  uint64_t magnitude = 0;
+  const auto [integer_end, integer_failure] =
+      std::from_chars(text.data() + (negative ? 1 : 0), end, magnitude);
   uint64_t rounded = uint64_t{1} << 63;
-  if (integer_failure == std::errc{} && integer_end == end && std::abs(number) < 9.2e18) {
-    rounded += static_cast<uint64_t>(exact - static_cast<int64_t>(number));
+  if (integer_failure == std::errc{} && integer_end == end) {
+    const __int128 exact = negative ? -static_cast<__int128>(magnitude) : static_cast<__int128>(magnitude);
+    rounded += static_cast<uint64_t>(exact - static_cast<__int128>(number));
   }
   return big_endian(ordered) + big_endian(rounded);
 }

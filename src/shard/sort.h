@@ -42,7 +42,7 @@ struct SortOptions {
 
 struct SortReport {
   uint64_t samples = 0;
-  uint64_t runs = 0;           // written to disk; 0: everything fitted
+  uint64_t runs = 0;  // written to disk; 0: everything fitted
   uint64_t spilled_bytes = 0;
   uint64_t loose_members = 0;  // left out
 };

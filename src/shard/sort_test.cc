@@ -16,7 +16,8 @@ namespace {
 using Texts = std::vector<std::string>;
 
 // `count` samples with the fields txt (random bytes) and num, in `shards` shards.
-Texts make_shards(const millrace::testing::TemporaryDirectory& directory, int shards, int count, Random& random) {
+Texts make_shards(const millrace::testing::TemporaryDirectory& directory, int shards, int count,
+                  Random& random) {
   Texts paths;
   for (int shard = 0; shard < shards; ++shard) {
     paths.push_back(directory.path(fmt::format("in-{}.tar", shard)));
@@ -151,11 +152,24 @@ TEST_F(SortTest, AMissingOrWrongFieldIsAnErrorThatNamesTheSample) {
 }
 
 TEST(NumberTest, BytesAreOrderedAsTheNumbersAre) {
-  const Texts rising = {"-1e300", "-9007199254740993", "-9007199254740992", "-3", "-0.5",  "0",
-                        "1e-300", "0.5",               "7",                 "10", "1e9", "9007199254740992",
-                        "9007199254740993", "9223372036854775000", "1e300"};
+  const Texts rising = {"-1e300",
+                        "-9007199254740993",
+                        "-9007199254740992",
+                        "-3",
+                        "-0.5",
+                        "0",
+                        "1e-300",
+                        "0.5",
+                        "7",
+                        "10",
+                        "1e9",
+                        "9007199254740992",
+                        "9007199254740993",
+                        "9223372036854775000",
+                        "1e300"};
   for (size_t i = 1; i < rising.size(); ++i) {
-    EXPECT_LT(*number_as_bytes(rising[i - 1]), *number_as_bytes(rising[i])) << rising[i - 1] << " " << rising[i];
+    EXPECT_LT(*number_as_bytes(rising[i - 1]), *number_as_bytes(rising[i]))
+        << rising[i - 1] << " " << rising[i];
   }
   EXPECT_EQ(*number_as_bytes("-0"), *number_as_bytes("0"));
   EXPECT_EQ(*number_as_bytes(" 7\n"), *number_as_bytes("7.0"));
@@ -163,7 +177,8 @@ TEST(NumberTest, BytesAreOrderedAsTheNumbersAre) {
 }
 
 TEST(NumberTest, WhatIsNoNumberIsRefused) {
-  for (const char* text : {"", "x", "1x", "nan", "--1", "0x", "1e999"}) EXPECT_FALSE(number_as_bytes(text)) << text;
+  for (const char* text : {"", "x", "1x", "nan", "--1", "0x", "1e999"})
+    EXPECT_FALSE(number_as_bytes(text)) << text;
 }
 
 }  // namespace

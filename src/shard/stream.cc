@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <set>
 
 #include "base/hash.h"
 #include "base/text.h"
@@ -118,13 +119,13 @@ Result<std::vector<FieldChoice>> parse_field_choices(std::string_view text) {
     FieldChoice choice;
     const size_t equals = item.find('=');
     if (equals != std::string_view::npos) {
-      choice.name = item.substr(equals + 1);
+      choice.name = lower_case(item.substr(equals + 1));
       item = item.substr(0, equals);
       if (choice.name.empty() || choice.name.find('/') != std::string::npos) return bad();
     }
     while (true) {
       const size_t semicolon = item.find(';');
-      choice.any_of.emplace_back(item.substr(0, semicolon));
+      choice.any_of.push_back(lower_case(item.substr(0, semicolon)));
       if (choice.any_of.back().empty()) return bad();
       if (semicolon == std::string_view::npos) break;
       item.remove_prefix(semicolon + 1);
@@ -132,6 +133,16 @@ Result<std::vector<FieldChoice>> parse_field_choices(std::string_view text) {
     choices.push_back(std::move(choice));
   }
   if (choices.empty()) return bad();
+  // Whatever a sample has, no two items may give it the same field.
+  std::set<std::string> given;
+  for (const FieldChoice& choice : choices) {
+    const bool renamed = !choice.name.empty();
+    const std::vector<std::string>& names = choice.any_of;
+    const bool clash =
+        renamed ? !given.insert(choice.name).second
+                : std::ranges::any_of(names, [&](const auto& name) { return !given.insert(name).second; });
+    if (clash) return make_error(Code::kInvalid, "\"{}\" gives a sample the same field twice", text);
+  }
   return choices;
 }
 
@@ -147,7 +158,8 @@ Result<const tar::Sample*> SelectStream::next() {
       if (found == nullptr) found = whole->find(alternative);
     }
     if (found == nullptr) {
-      return make_error(Code::kNotFound, "sample \"{}\" has no field {}", whole->key, fmt::join(choice.any_of, " or "))
+      return make_error(Code::kNotFound, "sample \"{}\" has no field {}", whole->key,
+                        fmt::join(choice.any_of, " or "))
           .with_hint("see what there is with millrace tar stat");
     }
     tar::Field field = *found;

@@ -74,7 +74,8 @@ Result<Slice> parse_slice(std::string_view text);  // "a:b", "a:b:s", ":b", "a:"
 
 class SliceStream final : public SampleStream {
  public:
-  SliceStream(std::unique_ptr<SampleStream> before, Slice slice) : before_(std::move(before)), slice_(slice) {}
+  SliceStream(std::unique_ptr<SampleStream> before, Slice slice)
+      : before_(std::move(before)), slice_(slice) {}
   Result<const tar::Sample*> next() override;
 
  private:

@@ -54,7 +54,8 @@ TEST_F(StreamTest, SlicesTakeWhatTheySay) {
 }
 
 TEST_F(StreamTest, BadSlicesAreRefused) {
-  for (const char* text : {"", "3", "a:b", "1:2:0", "1:2:3:4", "-1:3"}) EXPECT_FALSE(parse_slice(text)) << text;
+  for (const char* text : {"", "3", "a:b", "1:2:0", "1:2:3:4", "-1:3"})
+    EXPECT_FALSE(parse_slice(text)) << text;
 }
 
 TEST_F(StreamTest, MixingKeepsProportionsExactly) {
@@ -65,7 +66,9 @@ TEST_F(StreamTest, MixingKeepsProportionsExactly) {
   const Texts order = keys(mix);
   ASSERT_EQ(order.size(), 8U);
   for (size_t four = 0; four < 8; four += 4) {
-    EXPECT_EQ(std::count_if(order.begin() + four, order.begin() + four + 4, [](const auto& key) { return key[0] == 'a'; }), 3);
+    EXPECT_EQ(std::count_if(order.begin() + four, order.begin() + four + 4,
+                            [](const auto& key) { return key[0] == 'a'; }),
+              3);
   }
 }
 
@@ -113,7 +116,8 @@ TEST_F(StreamTest, SelectingAFieldThatIsNotThereNamesTheSample) {
 }
 
 TEST_F(StreamTest, BadFieldChoicesAreRefused) {
-  for (const char* text : {"", "  ", "a=", "=b", "a;;b", "a=b/c"}) EXPECT_FALSE(parse_field_choices(text)) << text;
+  for (const char* text : {"", "  ", "a=", "=b", "a;;b", "a=b/c"})
+    EXPECT_FALSE(parse_field_choices(text)) << text;
 }
 
 TEST_F(StreamTest, RekeyingCountsThroughTheStream) {

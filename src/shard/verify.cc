@@ -13,13 +13,20 @@ namespace millrace::shard {
 
 std::string_view fault_name(Fault fault) {
   switch (fault) {
-    case Fault::kTruncated: return "truncated";
-    case Fault::kDamaged: return "damaged";
-    case Fault::kDoubledField: return "doubled field";
-    case Fault::kScatteredKey: return "scattered key";
-    case Fault::kMissingField: return "missing field";
-    case Fault::kStaleIndex: return "stale index";
-    case Fault::kUnreadable: return "unreadable";
+    case Fault::kTruncated:
+      return "truncated";
+    case Fault::kDamaged:
+      return "damaged";
+    case Fault::kDoubledField:
+      return "doubled field";
+    case Fault::kScatteredKey:
+      return "scattered key";
+    case Fault::kMissingField:
+      return "missing field";
+    case Fault::kStaleIndex:
+      return "stale index";
+    case Fault::kUnreadable:
+      return "unreadable";
   }
   return "damaged";
 }
@@ -38,7 +45,8 @@ void note(Verdict& verdict, Problem problem) {
 void judge_sample(Verdict& verdict, const tar::Group& group, const std::vector<std::string>& expected) {
   if (group.returning) {
     note(verdict, {Fault::kScatteredKey, group.offset(),
-                   fmt::format("key \"{}\" returns at byte {}: its members are not adjacent", group.key(), group.offset())});
+                   fmt::format("key \"{}\" returns at byte {}: its members are not adjacent", group.key(),
+                               group.offset())});
   }
   for (const tar::Group::Field& field : group.fields) {
     if (field.doubled) {
@@ -51,8 +59,9 @@ void judge_sample(Verdict& verdict, const tar::Group& group, const std::vector<s
   }
   for (const std::string& field : expected) {
     if (!has_field(group, field)) {
-      note(verdict, {Fault::kMissingField, group.offset(),
-                     fmt::format("sample \"{}\" at byte {} has no field {}", group.key(), group.offset(), field)});
+      note(verdict,
+           {Fault::kMissingField, group.offset(),
+            fmt::format("sample \"{}\" at byte {} has no field {}", group.key(), group.offset(), field)});
     }
   }
 }
@@ -104,11 +113,13 @@ class Repair {
   void take(const tar::Group& group, bool beside_damage) {
     Saved saved{group, beside_damage};
     // A member that the end of the file cuts is not a member.
-    std::erase_if(saved.group.fields, [&](const auto& field) { return field.data_offset + field.size > archive_.bytes().size(); });
+    std::erase_if(saved.group.fields, [&](const auto& field) {
+      return field.data_offset + field.size > archive_.bytes().size();
+    });
     std::erase_if(saved.group.fields, [&](const auto& field) {
       if (field.doubled) {
-        report_.lost.push_back(fmt::format("second field {} of sample \"{}\" at byte {}", group.field_name(field),
-                                           group.key(), field.header_offset));
+        report_.lost.push_back(fmt::format("second field {} of sample \"{}\" at byte {}",
+                                           group.field_name(field), group.key(), field.header_offset));
       }
       return field.doubled;
     });
@@ -123,8 +134,9 @@ class Repair {
     ++report_.gathered_samples;
     for (const tar::Group::Field& field : from.group.fields) {
       if (has_field(into.group, from.group.field_name(field))) {
-        report_.lost.push_back(fmt::format("second field {} of sample \"{}\" at byte {}", from.group.field_name(field),
-                                           from.group.key(), field.header_offset));
+        report_.lost.push_back(fmt::format("second field {} of sample \"{}\" at byte {}",
+                                           from.group.field_name(field), from.group.key(),
+                                           field.header_offset));
         continue;
       }
       tar::Group::Field moved = field;
@@ -144,7 +156,8 @@ class Repair {
     for (size_t i = 0; i < saved_.size(); ++i) {
       if (absorbed_[i]) continue;
       ++samples;
-      for (const auto& field : saved_[i].group.fields) ++counts[std::string(saved_[i].group.field_name(field))];
+      for (const auto& field : saved_[i].group.fields)
+        ++counts[std::string(saved_[i].group.field_name(field))];
     }
     for (const auto& [field, count] : counts) {
       if (2 * count > samples) expected_.push_back(field);
@@ -155,7 +168,8 @@ class Repair {
     const tar::Group& group = saved.group;
     for (const std::string& field : expected_) {
       if (saved.beside_damage && !has_field(group, field)) {
-        report_.lost.push_back(fmt::format("sample \"{}\": its field {} was lost in the damage", group.key(), field));
+        report_.lost.push_back(
+            fmt::format("sample \"{}\": its field {} was lost in the damage", group.key(), field));
         return {};
       }
     }
@@ -163,9 +177,10 @@ class Repair {
     for (const tar::Group::Field& field : group.fields) {
       const uint64_t blocks_bytes = field.end_offset() - field.header_offset;
       const bool whole_blocks = group.self_contained && field.end_offset() <= archive_.bytes().size();
-      fields.push_back({group.field_name(field), group.name(field), archive_.bytes().substr(field.data_offset, field.size),
-                        whole_blocks ? archive_.bytes().substr(field.header_offset, blocks_bytes) : std::string_view(),
-                        field.data_offset, false});
+      fields.push_back(
+          {group.field_name(field), group.name(field), archive_.bytes().substr(field.data_offset, field.size),
+           whole_blocks ? archive_.bytes().substr(field.header_offset, blocks_bytes) : std::string_view(),
+           field.data_offset, false});
     }
     tar::Sample sample;
     sample.key = group.key();
@@ -190,7 +205,8 @@ class Repair {
 Result<MappedFile> map_plain(const std::string& shard, const std::string& temporary_directory,
                              const VerifyOptions& options, RepairReport& report) {
   const auto input = MR_TRY(ShardInput::open(shard, options.input));
-  if (input->compression() == tar::Compression::kNone && shard != kStandardStream) return MappedFile::open(shard);
+  if (input->compression() == tar::Compression::kNone && shard != kStandardStream)
+    return MappedFile::open(shard);
   File copy = MR_TRY(File::make_temporary(temporary_directory));
   std::vector<std::byte> buffer(1 << 20);
   while (true) {
@@ -241,7 +257,8 @@ Result<Verdict> verify_shard(const std::string& shard, const VerifyOptions& opti
   return verdict;
 }
 
-Result<RepairReport> repair_shard(const std::string& shard, const std::string& repaired, const VerifyOptions& options) {
+Result<RepairReport> repair_shard(const std::string& shard, const std::string& repaired,
+                                  const VerifyOptions& options) {
   RepairReport unpacking;
   const MappedFile archive = MR_TRY(map_plain(shard, directory_of(repaired), options, unpacking));
   OutputOptions output;

@@ -60,6 +60,7 @@ struct RepairReport {
   std::vector<std::string> lost;  // one sentence each
 };
 
-Result<RepairReport> repair_shard(const std::string& shard, const std::string& repaired, const VerifyOptions& options);
+Result<RepairReport> repair_shard(const std::string& shard, const std::string& repaired,
+                                  const VerifyOptions& options);
 
 }  // namespace millrace::shard

@@ -42,7 +42,8 @@ class VerifyTest : public ::testing::Test {
       auto sample = samples.next();
       if (!sample || *sample == nullptr) return texts;
       std::string text((*sample)->key);
-      for (const tar::Field& field : (*sample)->fields) text += fmt::format(" {}={}", field.field, field.bytes);
+      for (const tar::Field& field : (*sample)->fields)
+        text += fmt::format(" {}={}", field.field, field.bytes);
       texts.push_back(text);
     }
   }
@@ -92,7 +93,8 @@ TEST_F(VerifyTest, DoubledFieldsScatteredKeysAndMissingFieldsAreFound) {
                                  options);
   std::vector<Fault> faults;
   for (const Problem& problem : result.problems) faults.push_back(problem.fault);
-  EXPECT_EQ(faults, (std::vector<Fault>{Fault::kDoubledField, Fault::kMissingField, Fault::kScatteredKey, Fault::kMissingField}));
+  EXPECT_EQ(faults, (std::vector<Fault>{Fault::kDoubledField, Fault::kMissingField, Fault::kScatteredKey,
+                                        Fault::kMissingField}));
 }
 
 TEST_F(VerifyTest, AStaleIndexIsFoundEvenAtTheSameLength) {
@@ -111,7 +113,10 @@ TEST_F(VerifyTest, AStaleIndexIsFoundEvenAtTheSameLength) {
 
 TEST_F(VerifyTest, SparseMembersAreUnreadable) {
   const Verdict result = verdict(raw_file("a.cls", "1") +
-                                 raw_member({.name = "s.txt", .data = "x", .type = tar::kTypeGnuSparse, .flavour = tar::testing::Flavour::kGnu}) +
+                                 raw_member({.name = "s.txt",
+                                             .data = "x",
+                                             .type = tar::kTypeGnuSparse,
+                                             .flavour = tar::testing::Flavour::kGnu}) +
                                  raw_file("b.cls", "2") + end_blocks());
   ASSERT_EQ(result.problem_count, 1U);
   EXPECT_EQ(result.problems[0].fault, Fault::kUnreadable);
@@ -120,7 +125,9 @@ TEST_F(VerifyTest, SparseMembersAreUnreadable) {
 
 TEST_F(VerifyTest, RepairGathersScatteredSamples) {
   RepairReport report;
-  EXPECT_EQ(repaired(raw_file("a.cls", "1") + raw_file("b.cls", "2") + raw_file("b.txt", "B") + raw_file("a.txt", "A") + end_blocks(), report),
+  EXPECT_EQ(repaired(raw_file("a.cls", "1") + raw_file("b.cls", "2") + raw_file("b.txt", "B") +
+                         raw_file("a.txt", "A") + end_blocks(),
+                     report),
             (Texts{"a cls=1 txt=A", "b cls=2 txt=B"}));
   EXPECT_EQ(report.gathered_samples, 1U);
   EXPECT_TRUE(report.lost.empty());
@@ -139,7 +146,8 @@ TEST_F(VerifyTest, RepairDropsWhatTheDamageHalvedAndSaysSo) {
 TEST_F(VerifyTest, RepairKeepsWholeSamplesOfACutShard) {
   const std::string whole = good() + end_blocks();
   RepairReport report;
-  EXPECT_EQ(repaired(whole.substr(0, 4096 + 512 + 512 + 512), report), (Texts{"a cls=1 txt=A", "b cls=2 txt=B"}));
+  EXPECT_EQ(repaired(whole.substr(0, 4096 + 512 + 512 + 512), report),
+            (Texts{"a cls=1 txt=A", "b cls=2 txt=B"}));
   EXPECT_FALSE(report.lost.empty());
   // Only the end blocks are gone: every sample is whole.
   EXPECT_EQ(repaired(good(), report).size(), 3U);
@@ -147,7 +155,8 @@ TEST_F(VerifyTest, RepairKeepsWholeSamplesOfACutShard) {
 
 TEST_F(VerifyTest, RepairKeepsTheFirstOfADoubledField) {
   RepairReport report;
-  EXPECT_EQ(repaired(raw_file("a.txt", "first") + raw_file("a.txt", "second") + end_blocks(), report), (Texts{"a txt=first"}));
+  EXPECT_EQ(repaired(raw_file("a.txt", "first") + raw_file("a.txt", "second") + end_blocks(), report),
+            (Texts{"a txt=first"}));
   ASSERT_EQ(report.lost.size(), 1U);
 }
 

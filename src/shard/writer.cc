@@ -3,11 +3,22 @@
 
 namespace millrace::shard {
 
-uint64_t tar_bytes_of(std::span<const NewField> fields) {
+namespace {
+
+uint64_t member_bytes(std::string_view name, uint64_t size) {
+  return tar::header_bytes({.name = name, .size = size}) + tar::padded(size);
+}
+
+uint64_t bytes_as_written(const tar::Sample& sample) {
+  if (sample.copyable) return sample.blocks.size();
   uint64_t bytes = 0;
-  for (const NewField& field : fields) bytes += tar::kBlock + tar::padded(field.bytes.size());
+  for (const tar::Field& field : sample.fields) {
+    bytes += field.blocks.empty() ? member_bytes(field.name, field.bytes.size()) : field.blocks.size();
+  }
   return bytes;
 }
+
+}  // namespace
 
 ShardWriter::ShardWriter(OutputName name, ShardLimits limits, OutputOptions options)
     : name_(std::move(name)), limits_(limits), options_(options), finisher_([this] { finish_shards(); }) {}
@@ -50,12 +61,15 @@ Status ShardWriter::close_current() {
 }
 
 Status ShardWriter::add(const tar::Sample& sample) {
-  ShardFile* shard = MR_TRY(shard_for(sample.blocks.size()));
+  ShardFile* shard = MR_TRY(shard_for(bytes_as_written(sample)));
   return shard->add(sample);
 }
 
 Status ShardWriter::add(std::string_view key, std::span<const NewField> fields) {
-  ShardFile* shard = MR_TRY(shard_for(tar_bytes_of(fields)));
+  uint64_t bytes = 0;
+  for (const NewField& field : fields)
+    bytes += member_bytes(fmt::format("{}.{}", key, field.field), field.bytes.size());
+  ShardFile* shard = MR_TRY(shard_for(bytes));
   return shard->add(key, fields);
 }
 

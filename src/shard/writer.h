@@ -57,7 +57,4 @@ class ShardWriter {
   std::thread finisher_;
 };
 
-// The bytes a new sample takes in a tar whose names need no pax headers.
-uint64_t tar_bytes_of(std::span<const NewField> fields);
-
 }  // namespace millrace::shard

@@ -14,7 +14,8 @@ constexpr size_t kOutputBytes = 256 << 10;
 
 class GzipSink final : public ByteSink {
  public:
-  explicit GzipSink(ByteSink& compressed) : compressed_(compressed), level_memory_(ISAL_DEF_LVL1_DEFAULT), output_(kOutputBytes) {
+  explicit GzipSink(ByteSink& compressed)
+      : compressed_(compressed), level_memory_(ISAL_DEF_LVL1_DEFAULT), output_(kOutputBytes) {
     isal_deflate_init(&stream_);
     stream_.level = 1;
     stream_.level_buf = level_memory_.data();
@@ -61,7 +62,8 @@ class GzipSink final : public ByteSink {
 
 class ZstdSink final : public ByteSink {
  public:
-  explicit ZstdSink(ByteSink& compressed) : compressed_(compressed), context_(ZSTD_createCCtx()), output_(kOutputBytes) {
+  explicit ZstdSink(ByteSink& compressed)
+      : compressed_(compressed), context_(ZSTD_createCCtx()), output_(kOutputBytes) {
     ZSTD_CCtx_setParameter(context_.get(), ZSTD_c_compressionLevel, 3);
     ZSTD_CCtx_setParameter(context_.get(), ZSTD_c_checksumFlag, 1);
   }
@@ -99,7 +101,9 @@ class PlainSink final : public ByteSink {
  public:
   explicit PlainSink(ByteSink& sink) : sink_(sink) {}
   Status write(std::string_view bytes) override { return sink_.write(bytes); }
-  Status write(std::string_view first, std::string_view second) override { return sink_.write(first, second); }
+  Status write(std::string_view first, std::string_view second) override {
+    return sink_.write(first, second);
+  }
   Status finish() override { return sink_.finish(); }
 
  private:
@@ -113,8 +117,10 @@ Compression recognise_compression(std::string_view start) {
   if (start.starts_with("\x1f\x8b"sv)) return Compression::kGzip;
   if (start.starts_with("\x28\xb5\x2f\xfd"sv)) return Compression::kZstd;
   // A zstd stream may open with a skippable frame (as pzstd writes).
-  if (start.size() >= 4 && (start[0] & 0xf0) == 0x50 && start.substr(1, 3) == "\x2a\x4d\x18"sv) return Compression::kZstd;
-  if (start.size() >= 4 && start.starts_with("BZh"sv) && start[3] >= '1' && start[3] <= '9') return Compression::kBzip2;
+  if (start.size() >= 4 && (start[0] & 0xf0) == 0x50 && start.substr(1, 3) == "\x2a\x4d\x18"sv)
+    return Compression::kZstd;
+  if (start.size() >= 4 && start.starts_with("BZh"sv) && start[3] >= '1' && start[3] <= '9')
+    return Compression::kBzip2;
   if (start.starts_with("\xfd"
                         "7zXZ\0"sv)) {
     return Compression::kXz;
@@ -130,11 +136,16 @@ Compression compression_for_name(std::string_view name) {
 
 std::string_view compression_name(Compression compression) {
   switch (compression) {
-    case Compression::kNone: return "none";
-    case Compression::kGzip: return "gzip";
-    case Compression::kZstd: return "zstd";
-    case Compression::kBzip2: return "bzip2";
-    case Compression::kXz: return "xz";
+    case Compression::kNone:
+      return "none";
+    case Compression::kGzip:
+      return "gzip";
+    case Compression::kZstd:
+      return "zstd";
+    case Compression::kBzip2:
+      return "bzip2";
+    case Compression::kXz:
+      return "xz";
   }
   return "none";
 }
@@ -149,9 +160,15 @@ Result<Compression> parse_output_compression(std::string_view text) {
 Result<std::unique_ptr<ByteSink>> make_compressor(Compression compression, ByteSink& compressed) {
   std::unique_ptr<ByteSink> sink;
   switch (compression) {
-    case Compression::kNone: sink = std::make_unique<PlainSink>(compressed); break;
-    case Compression::kGzip: sink = std::make_unique<GzipSink>(compressed); break;
-    case Compression::kZstd: sink = std::make_unique<ZstdSink>(compressed); break;
+    case Compression::kNone:
+      sink = std::make_unique<PlainSink>(compressed);
+      break;
+    case Compression::kGzip:
+      sink = std::make_unique<GzipSink>(compressed);
+      break;
+    case Compression::kZstd:
+      sink = std::make_unique<ZstdSink>(compressed);
+      break;
     default:
       return make_error(Code::kUnsupported, "writing {} is not supported", compression_name(compression))
           .with_hint("write plain, gzip or zstd");

@@ -26,7 +26,8 @@ Result<FeedReader::Event> FeedReader::next() {
 
 Result<FeedReader::Event> FeedReader::pass_data() {
   if (chunk_.empty() && finished_) {
-    return cut_inside_member(archive_name_, member_name_, parser_.offset() - data_left_ - padding_left_, data_left_);
+    return cut_inside_member(archive_name_, member_name_, parser_.offset() - data_left_ - padding_left_,
+                             data_left_);
   }
   if (chunk_.empty()) return Event{};
   if (data_left_ > 0) {

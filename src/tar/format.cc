@@ -67,12 +67,15 @@ std::optional<int64_t> number_field(const char* field, size_t width) {
   return static_cast<int64_t>(value);
 }
 
-uint32_t checksum_of(const Header& header) { return sum_of_bytes(&header) + correction(header); }
+uint32_t checksum_of(const Header& header) {
+  return sum_of_bytes(&header) + correction(header);
+}
 
 bool checksum_matches(const Header& header) {
   const std::optional<int64_t> stored = number_field(header.checksum, sizeof header.checksum);
   if (!stored) return false;
-  if (*stored == checksum_of(header)) [[likely]] return true;
+  if (*stored == checksum_of(header)) [[likely]]
+    return true;
   const char* bytes = reinterpret_cast<const char*>(&header);
   int64_t signed_sum = 8 * ' ';
   for (size_t i = 0; i < kBlock; ++i) signed_sum += static_cast<signed char>(bytes[i]);
@@ -81,7 +84,8 @@ bool checksum_matches(const Header& header) {
 }
 
 bool all_zero(std::string_view bytes) {
-  return bytes.empty() || (bytes[0] == 0 && std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0);
+  return bytes.empty() ||
+         (bytes[0] == 0 && std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0);
 }
 
 }  // namespace millrace::tar

@@ -11,7 +11,9 @@ namespace millrace::tar {
 
 inline constexpr uint64_t kBlock = 512;
 
-constexpr uint64_t padded(uint64_t size) { return (size + kBlock - 1) / kBlock * kBlock; }
+constexpr uint64_t padded(uint64_t size) {
+  return (size + kBlock - 1) / kBlock * kBlock;
+}
 
 // One header block as it lies in an archive.
 struct Header {

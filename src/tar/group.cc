@@ -12,7 +12,9 @@ namespace millrace::tar {
 
 namespace {
 
-bool is_upper(char c) { return c >= 'A' && c <= 'Z'; }
+bool is_upper(char c) {
+  return c >= 'A' && c <= 'Z';
+}
 
 // The field is the end of the name that was just added, unless it has capitals: then a lower-case copy.
 uint32_t place_field(std::string& names, std::string_view field) {
@@ -128,21 +130,29 @@ Status Grouper::begin(const Member& member, const SplitName& split) {
   gap_ = false;
   if (group.returning && options_.on_fault == OnFault::kFail) {
     return make_error(Code::kCorrupt,
-                      "{}: key \"{}\" returns at byte {} after other keys: its sample is scattered", archive_name_,
-                      printable(split.key), member.header_offset)
-        .with_hint("write the archive in name order (tar --sort=name), or gather it with millrace tar sort");
+                      "{}: key \"{}\" returns at byte {} after other keys: its sample is scattered",
+                      archive_name_, printable(split.key), member.header_offset)
+        .with_hint(
+            "write the archive in name order (tar --sort=name), or gather it with millrace tar verify "
+            "--repair");
   }
   return append(member, split);
 }
 
 Status Grouper::append(const Member& member, const SplitName& split) {
   Group& group = current();
+  if (group.names.size() + 2 * member.name.size() > Group::kMaxNameBytes) {
+    return make_error(Code::kTooLarge, "{}: sample \"{}\" has more than {} bytes of names at byte {}",
+                      archive_name_, printable(group.key(), 200), Group::kMaxNameBytes, member.header_offset);
+  }
   Group::Field& field = group.append(member, split);
   if (group.fields.size() > 1) field.doubled = is_doubled(group.field_name(field));
   if (field.doubled && options_.on_fault == OnFault::kFail) {
-    return make_error(Code::kCorrupt, "{}: sample \"{}\" has the field \"{}\" twice, again at byte {}", archive_name_,
-                      printable(group.key()), printable(group.field_name(field)), member.header_offset)
-        .with_hint("see all such places with millrace tar verify; names with dots may want --key-rule last-dot");
+    return make_error(Code::kCorrupt, "{}: sample \"{}\" has the field \"{}\" twice, again at byte {}",
+                      archive_name_, printable(group.key()), printable(group.field_name(field)),
+                      member.header_offset)
+        .with_hint(
+            "see all such places with millrace tar verify; names with dots may want --key-rule last-dot");
   }
   group.has_gaps |= gap_;
   gap_ = false;
@@ -155,7 +165,8 @@ bool Grouper::is_doubled(std::string_view field) {
   const Group& group = current();
   const std::span<const Group::Field> earlier(group.fields.data(), group.fields.size() - 1);
   if (earlier.size() < kFew) {
-    return std::ranges::any_of(earlier, [&](const Group::Field& other) { return group.field_name(other) == field; });
+    return std::ranges::any_of(earlier,
+                               [&](const Group::Field& other) { return group.field_name(other) == field; });
   }
   if (many_fields_.empty()) {
     for (const Group::Field& other : earlier) many_fields_.emplace(group.field_name(other));

@@ -2,8 +2,8 @@
 //
 // It sees members in archive order and says when a run is complete. It keeps names and offsets, never data,
 // so the same grouping serves mapped archives, streams and uploads. It also remembers the hash of every key
-// it has seen (8 bytes per sample in key order, 16 to 32 otherwise), so that a key which returns after another is found out: silently
-// it would become two half samples. One thread.
+// it has seen (8 bytes per sample in key order, 16 to 32 otherwise), so that a key which returns after
+// another is found out: silently it would become two half samples. One thread.
 #pragma once
 
 #include <cstdint>
@@ -42,6 +42,8 @@ struct Group {
     uint64_t end_offset() const { return data_offset + padded(size); }
   };
 
+  static constexpr size_t kMaxNameBytes = 1 << 30;  // of all members of one sample
+
   std::string_view key() const { return std::string_view(names).substr(0, key_size); }
   std::string_view name(const Field& field) const {
     return std::string_view(names).substr(field.name_at, field.name_size);
@@ -56,14 +58,14 @@ struct Group {
   uint64_t offset() const { return fields.front().header_offset; }
   uint64_t end_offset() const { return fields.back().end_offset(); }
 
-  uint64_t ordinal = 0;   // position among the archive's samples
+  uint64_t ordinal = 0;  // position among the archive's samples
   uint64_t key_hash = 0;
   uint32_t key_size = 0;
-  std::string names;      // the key, then each member's name
+  std::string names;  // the key, then each member's name
   std::vector<Field> fields;
-  bool returning = false;       // its key was seen before, with others in between
-  bool has_gaps = false;        // members of no sample lie between its fields
-  bool self_contained = true;   // its blocks mean the same when copied elsewhere
+  bool returning = false;      // its key was seen before, with others in between
+  bool has_gaps = false;       // members of no sample lie between its fields
+  bool self_contained = true;  // its blocks mean the same when copied elsewhere
 };
 
 // The keys seen so far, by hash. While keys come in rising order none can have come before, so hashes are

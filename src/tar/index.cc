@@ -9,7 +9,8 @@ namespace millrace::tar {
 namespace {
 
 Error damaged(std::string_view why) {
-  return make_error(Code::kCorrupt, "shard index is damaged: {}", why).with_hint("make it again: millrace tar index");
+  return make_error(Code::kCorrupt, "shard index is damaged: {}", why)
+      .with_hint("make it again: millrace tar index");
 }
 
 }  // namespace
@@ -23,8 +24,8 @@ Result<Index> Index::parse(std::string bytes) {
   if (!all.starts_with(layout::kMagic)) return damaged("it does not start like one");
   const auto version = get<uint32_t>(all, layout::kVersionAt);
   if (version != layout::kVersion) {
-    return make_error(Code::kUnsupported, "shard index has version {}, this program reads version {}", version,
-                      layout::kVersion)
+    return make_error(Code::kUnsupported, "shard index has version {}, this program reads version {}",
+                      version, layout::kVersion)
         .with_hint("make it again: millrace tar index");
   }
   const size_t body = all.size() - layout::kChecksumBytes;
@@ -72,8 +73,8 @@ Status Index::check_samples() const {
   uint64_t field = 0;
   for (uint64_t sample = 0; sample < sample_count_; ++sample) {
     const Range where = range(sample);
-    if (where.offset < end || where.offset % kBlock != 0 || where.size % kBlock != 0 || where.offset > tar_bytes_ ||
-        where.size > tar_bytes_ - where.offset) {
+    if (where.offset < end || where.offset % kBlock != 0 || where.size % kBlock != 0 ||
+        where.offset > tar_bytes_ || where.size > tar_bytes_ - where.offset) {
       return damaged("a sample lies outside the shard");
     }
     end = where.offset + where.size;
@@ -91,7 +92,8 @@ Status Index::check_samples() const {
     if (row >= sample_count_) return damaged("its key table is wrong");
     if (sample > 0) {
       const auto before = get<uint32_t>(bytes_, by_hash_at_ + (sample - 1) * layout::kHashRow);
-      if (std::pair(key_hash(before), before) >= std::pair(key_hash(row), row)) return damaged("its key table is wrong");
+      if (std::pair(key_hash(before), before) >= std::pair(key_hash(row), row))
+        return damaged("its key table is wrong");
     }
   }
   if (field != field_count_) return damaged("a field has no sample");
@@ -119,14 +121,17 @@ std::vector<Index::Field> Index::fields(uint64_t sample) const {
   for (uint64_t row = first_field(sample); row < end; ++row) {
     const auto place = layout::get<uint64_t>(bytes_, fields_at_ + row * layout::kFieldRow);
     const auto size = layout::get<uint64_t>(bytes_, fields_at_ + row * layout::kFieldRow + 8);
-    fields.push_back({field_names_[place >> layout::kNameShift], start + (place & layout::kBlocksMask) * kBlock, size});
+    fields.push_back(
+        {field_names_[place >> layout::kNameShift], start + (place & layout::kBlocksMask) * kBlock, size});
   }
   return fields;
 }
 
 std::vector<uint64_t> Index::find(std::string_view key) const {
   const uint64_t wanted = hash64(key);
-  const auto sample_at = [&](uint64_t row) { return layout::get<uint32_t>(bytes_, by_hash_at_ + row * layout::kHashRow); };
+  const auto sample_at = [&](uint64_t row) {
+    return layout::get<uint32_t>(bytes_, by_hash_at_ + row * layout::kHashRow);
+  };
   uint64_t low = 0;
   uint64_t high = sample_count_;
   while (low < high) {

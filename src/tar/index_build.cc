@@ -23,7 +23,9 @@ void IndexBuilder::add_field(const Field& field) {
   fields_.push_back({name << layout::kNameShift | blocks, field.size});
 }
 
-void IndexBuilder::end_sample(uint64_t end_offset) { samples_.back().size = end_offset - samples_.back().offset; }
+void IndexBuilder::end_sample(uint64_t end_offset) {
+  samples_.back().size = end_offset - samples_.back().offset;
+}
 
 uint64_t IndexBuilder::field_id(std::string_view field) {
   const auto [known, added] = field_ids_.try_emplace(std::string(field), field_names_.size());
@@ -34,14 +36,16 @@ uint64_t IndexBuilder::field_id(std::string_view field) {
 Result<std::string> IndexBuilder::finish(const Totals& totals) && {
   using layout::put;
   if (beyond_format_) {
-    return make_error(Code::kTooLarge, "the shard has more samples or different fields than an index can hold")
+    return make_error(Code::kTooLarge,
+                      "the shard has more samples or different fields than an index can hold")
         .with_hint("cut it into smaller shards with millrace tar split");
   }
   uint64_t name_bytes = 0;
   for (const std::string& name : field_names_) name_bytes += sizeof(uint32_t) + name.size();
 
   std::string bytes;
-  bytes.reserve(layout::kHeaderBytes + name_bytes + samples_.size() * (layout::kSampleRow + layout::kHashRow) +
+  bytes.reserve(layout::kHeaderBytes + name_bytes +
+                samples_.size() * (layout::kSampleRow + layout::kHashRow) +
                 fields_.size() * layout::kFieldRow + layout::kChecksumBytes);
   bytes += layout::kMagic;
   put<uint32_t>(bytes, layout::kVersion);
@@ -94,16 +98,19 @@ Result<std::string> IndexFeed::finish(Compression compression) {
   reader_.finish();
   MR_TRY(drain());
   if (grouper_.finish()) take(grouper_.completed());
-  return std::move(builder_).finish({{stored_bytes_, content_.value()}, tar_bytes_, compression, options_.key_rule});
+  return std::move(builder_).finish(
+      {{stored_bytes_, content_.value()}, tar_bytes_, compression, options_.key_rule});
 }
 
 Status IndexFeed::drain() {
   while (true) {
     const FeedReader::Event event = MR_TRY(reader_.next());
     switch (event.kind) {
-      case FeedReader::Kind::kPiece: break;
+      case FeedReader::Kind::kPiece:
+        break;
       case FeedReader::Kind::kNeedBytes:
-      case FeedReader::Kind::kEnd: return {};
+      case FeedReader::Kind::kEnd:
+        return {};
       case FeedReader::Kind::kMember: {
         const Grouper::Added added = MR_TRY(grouper_.add(*event.member));
         if (added == Grouper::Added::kCompleted) take(grouper_.completed());

@@ -16,6 +16,7 @@
 #include "tar/feed.h"
 #include "tar/group.h"
 #include "tar/index.h"
+#include "tar/sample.h"
 
 namespace millrace::tar {
 
@@ -27,6 +28,7 @@ class IndexBuilder {
     uint64_t size = 0;
   };
 
+  // After end_sample, more fields may follow: they belong to the same sample, which then ends again.
   void begin_sample(uint64_t offset, uint64_t key_hash);
   void add_field(const Field& field);
   void end_sample(uint64_t end_offset);
@@ -64,8 +66,8 @@ class IndexBuilder {
 
 class IndexFeed {
  public:
-  IndexFeed(const std::string& shard_name, GroupOptions options)
-      : options_(options), reader_(shard_name), grouper_(shard_name, options) {}
+  IndexFeed(const std::string& shard_name, const ReadOptions& options)
+      : options_(options.group), reader_(shard_name, options.archives), grouper_(shard_name, options.group) {}
 
   void add_stored(std::string_view bytes);  // as the shard is stored
   Status add_tar(std::string_view bytes);   // the tar itself: the same bytes where it is not compressed

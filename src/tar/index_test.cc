@@ -18,7 +18,7 @@ namespace {
 
 using namespace testing;
 
-constexpr GroupOptions kMark = {KeyRule::kFirstDot, OnFault::kMark};
+const ReadOptions kMark = {.group = {.on_fault = OnFault::kMark}};
 
 std::string small_shard() {
   return raw_file("a.jpg", "hello") + raw_file("a.cls", "7") + raw_file("README", "loose") +
@@ -26,8 +26,7 @@ std::string small_shard() {
          raw_file("s", "") + raw_file("c/d.cls", "9") + end_blocks();
 }
 
-Result<std::string> index_by_feed(std::string_view shard, size_t chunk = SIZE_MAX,
-                                  GroupOptions options = {}) {
+Result<std::string> index_by_feed(std::string_view shard, size_t chunk = SIZE_MAX, ReadOptions options = {}) {
   IndexFeed feed("test.tar", options);
   while (!shard.empty()) {
     const std::string_view piece = shard.substr(0, chunk);
@@ -38,9 +37,9 @@ Result<std::string> index_by_feed(std::string_view shard, size_t chunk = SIZE_MA
   return feed.finish(Compression::kNone);
 }
 
-std::string index_by_builder(const std::string& shard, GroupOptions options = {}) {
+std::string index_by_builder(const std::string& shard, const ReadOptions& options = {}) {
   MappedWindow window(shard);
-  SampleReader reader(window, "test.tar", {Archives::kOne, options});
+  SampleReader reader(window, "test.tar", options);
   IndexBuilder builder;
   while (const Sample* sample = reader.next().take()) {
     builder.begin_sample(sample->offset, sample->key_hash);
@@ -49,7 +48,7 @@ std::string index_by_builder(const std::string& shard, GroupOptions options = {}
     builder.end_sample(sample->offset + sample->blocks.size());
   }
   return std::move(builder)
-      .finish({{shard.size(), hash64(shard)}, shard.size(), Compression::kNone, options.key_rule})
+      .finish({{shard.size(), hash64(shard)}, shard.size(), Compression::kNone, options.group.key_rule})
       .take();
 }
 
@@ -130,7 +129,7 @@ TEST(IndexTest, AnEmptyShardHasAnIndexToo) {
 }
 
 TEST(IndexTest, RemembersTheKeyRuleAndTheCompression) {
-  IndexFeed feed("test.tar", {KeyRule::kLastDot, OnFault::kFail});
+  IndexFeed feed("test.tar", {.group = {.key_rule = KeyRule::kLastDot}});
   feed.add_stored("the compressed bytes");
   const std::string shard = raw_file("a.1.jpg", "1") + raw_file("a.2.jpg", "2") + end_blocks();
   ASSERT_TRUE(feed.add_tar(shard));

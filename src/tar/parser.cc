@@ -44,12 +44,21 @@ std::string_view without_trailing_nul(std::string_view text) {
   return text.substr(0, text.find('\0'));
 }
 
+std::optional<int64_t> mtime_of(const PaxRecord& record) {
+  int64_t seconds = 0;
+  const char* end = record.value.data() + record.value.size();
+  if (record.key != "mtime" || std::from_chars(record.value.data(), end, seconds).ec != std::errc{})
+    return std::nullopt;
+  return seconds;
+}
+
 }  // namespace
 
 Error cut_inside_member(std::string_view archive, std::string_view member, uint64_t at, uint64_t missing) {
   const std::string lack = missing > 0 ? fmt::format("{} of its bytes are missing", missing)
                                        : std::string("only padding and end blocks are missing");
-  return make_error(Code::kTruncated, "{}: cut inside member \"{}\" at byte {}: {}", archive, printable(member), at, lack)
+  return make_error(Code::kTruncated, "{}: cut inside member \"{}\" at byte {}: {}", archive,
+                    printable(member), at, lack)
       .with_hint("the file is incomplete; millrace tar verify --repair saves the whole samples");
 }
 
@@ -62,14 +71,10 @@ int64_t Member::mtime_seconds() const {
   if (pax != nullptr) {
     // The later of two records wins.
     for (const PaxRecord& record : std::views::reverse(*pax)) {
-      int64_t seconds = 0;
-      const char* end = record.value.data() + record.value.size();
-      if (record.key == "mtime" && std::from_chars(record.value.data(), end, seconds).ec == std::errc{}) {
-        return seconds;
-      }
+      if (const auto seconds = mtime_of(record)) return *seconds;
     }
   }
-  return number_field(header->mtime, sizeof header->mtime).value_or(0);
+  return global_mtime.value_or(number_field(header->mtime, sizeof header->mtime).value_or(0));
 }
 
 uint32_t Member::permissions() const {
@@ -210,11 +215,15 @@ Status Parser::apply_pax(const std::vector<PaxRecord>& records, Pending& pending
 }
 
 Status Parser::accept(const Header& header, uint64_t at, Pending& pending) {
+  member_.global_mtime.reset();
   if (!global_records_.empty()) [[unlikely]] {
     std::vector<PaxRecord> globals;
     for (const auto& [key, value] : global_records_) globals.push_back({key, value});
     Pending from_globals;
     MR_TRY(apply_pax(globals, from_globals));
+    for (const PaxRecord& record : globals) {
+      if (const auto seconds = mtime_of(record)) member_.global_mtime = seconds;
+    }
     // Own headers win over global ones.
     if (!pending.name) pending.name = from_globals.name;
     if (!pending.link) pending.link = from_globals.link;

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -38,11 +39,14 @@ struct Member {
   const std::vector<PaxRecord>* pax = nullptr;  // its own extended records, known and unknown; may be null
 
   uint64_t end_offset() const { return data_offset + padded(size); }
+  std::optional<int64_t> global_mtime;  // from a global header
+
   int64_t mtime_seconds() const;
   uint32_t permissions() const;
 };
 
-// What every reader says of an archive that ends inside a member's data or padding, or goes on behind its end.
+// What every reader says of an archive that ends inside a member's data or padding, or goes on behind its
+// end.
 Error cut_inside_member(std::string_view archive, std::string_view member, uint64_t at, uint64_t missing);
 Error data_after_end(std::string_view archive, uint64_t at);
 

@@ -194,6 +194,15 @@ TEST(ParserTest, ALaterGlobalRecordReplacesOrRemovesAnEarlierOne) {
   EXPECT_TRUE(outcome.members[2].self_contained);
 }
 
+TEST(ParserTest, AGlobalTimeHoldsUntilAMembersOwn) {
+  const std::string archive = pax_header(pax_record("mtime", "77"), kTypePaxGlobal) + raw_file("a.x", "") +
+                              pax_header(pax_record("mtime", "5")) + raw_file("b.x", "") + end_blocks();
+  MappedWindow window(archive);
+  MemberReader reader(window, "test.tar");
+  EXPECT_EQ(reader.next().take()->mtime_seconds(), 77);
+  EXPECT_EQ(reader.next().take()->mtime_seconds(), 5);
+}
+
 TEST(ParserTest, TheGlobalCommentOfGitChangesNothing) {
   const std::string global = pax_header(pax_record("comment", "0123456789abcdef"), kTypePaxGlobal);
   EXPECT_TRUE(read_only_member(global + raw_file("a.x", "1")).self_contained);

@@ -85,6 +85,8 @@ Result<std::string_view> MemberReader::next_piece() {
   return piece;
 }
 
-Error MemberReader::placed(Error error) const { return std::move(error).within(archive_name_); }
+Error MemberReader::placed(Error error) const {
+  return std::move(error).within(archive_name_);
+}
 
 }  // namespace millrace::tar

@@ -25,7 +25,9 @@ class MemberReader {
   Result<const Member*> next_keeping(uint64_t keep);
 
   // The whole of a stretch that is still in sight.
-  Result<std::string_view> bytes(uint64_t offset, uint64_t size) { return bytes_keeping(offset, offset, size); }
+  Result<std::string_view> bytes(uint64_t offset, uint64_t size) {
+    return bytes_keeping(offset, offset, size);
+  }
   Result<std::string_view> bytes_keeping(uint64_t keep, uint64_t offset, uint64_t size);
 
   // The current member's data piece by piece, from its start; empty at its end.

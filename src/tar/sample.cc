@@ -1,6 +1,8 @@
 // Groups with their bytes.
 #include "tar/sample.h"
 
+#include <utility>
+
 #include "tar/writer.h"
 
 namespace millrace::tar {
@@ -41,12 +43,13 @@ const Sample* SampleView::show(const Group& group, std::string_view blocks) {
                        blocks.substr(field.data_offset - offset, field.size), own_blocks, field.data_offset,
                        field.doubled});
   }
-  sample_ = {group.key(), fields_, group.ordinal, group.key_hash, offset, blocks, group.returning,
-             group.self_contained && !group.has_gaps};
+  sample_ = {group.key(), fields_, group.ordinal,   group.key_hash,
+             offset,      blocks,  group.returning, group.self_contained && !group.has_gaps};
   return &sample_;
 }
 
 Result<const Sample*> SampleReader::next() {
+  for (const std::string& blocks : std::exchange(held_loose_, {})) MR_TRY(on_loose_(blocks));
   while (true) {
     const Member* member = MR_TRY(members_.next_keeping(grouper_.pending_offset(members_.offset())));
     const bool completed = member == nullptr ? grouper_.finish() : false;
@@ -54,7 +57,8 @@ Result<const Sample*> SampleReader::next() {
     const Grouper::Added added = completed ? Grouper::Added::kCompleted : MR_TRY(grouper_.add(*member));
     if (added == Grouper::Added::kCompleted) {
       const Group& group = grouper_.completed();
-      const std::string_view blocks = MR_TRY(members_.bytes(group.offset(), group.end_offset() - group.offset()));
+      const std::string_view blocks =
+          MR_TRY(members_.bytes(group.offset(), group.end_offset() - group.offset()));
       return view_.show(group, blocks);
     }
     if (added == Grouper::Added::kLoose && on_loose_) {
@@ -62,7 +66,11 @@ Result<const Sample*> SampleReader::next() {
       const uint64_t size = member->end_offset() - offset;
       const uint64_t keep = grouper_.pending_offset(offset);
       const std::string_view blocks = MR_TRY(members_.bytes_keeping(keep, offset, size));
-      MR_TRY(on_loose_(blocks));
+      if (keep < offset) {
+        held_loose_.emplace_back(blocks);
+      } else {
+        MR_TRY(on_loose_(blocks));
+      }
     }
   }
 }

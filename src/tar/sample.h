@@ -32,10 +32,10 @@ struct Sample {
   std::span<const Field> fields;
   uint64_t ordinal = 0;  // position in its archive
   uint64_t key_hash = 0;
-  uint64_t offset = 0;    // its blocks in the archive
+  uint64_t offset = 0;  // its blocks in the archive
   std::string_view blocks;
   bool returning = false;
-  bool copyable = true;   // `blocks` is exactly this sample and means the same elsewhere
+  bool copyable = true;  // `blocks` is exactly this sample and means the same elsewhere
 
   const Field* find(std::string_view field) const;
 };
@@ -67,8 +67,9 @@ class SampleReader {
   // The next sample, or null at the end.
   Result<const Sample*> next();
 
-  // Members that belong to no sample are counted; with this their blocks are also shown, in archive order,
-  // each valid during the call. Set before the first next().
+  // Members that belong to no sample are counted; with this their blocks are also shown, between the samples
+  // they stood between (those amid a sample's fields: behind it), each valid during the call. Set before the
+  // first next().
   using OnLoose = std::function<Status(std::string_view blocks)>;
   void on_loose(OnLoose call) { on_loose_ = std::move(call); }
 
@@ -78,6 +79,7 @@ class SampleReader {
   MemberReader members_;
   Grouper grouper_;
   OnLoose on_loose_;
+  std::vector<std::string> held_loose_;  // met while a sample was under way
   SampleView view_;
 };
 

@@ -46,6 +46,8 @@ Result<std::string_view> StreamWindow::view(uint64_t keep, uint64_t at, uint64_t
     }
     if (!at_end_) MR_TRY(make_room(keep, until));
     while (until > begin_ + filled_ && !at_end_) {
+      // Grown as bytes arrive, never for what a header only claims.
+      if (filled_ == capacity_) MR_TRY(grow());
       const std::span<std::byte> space(buffer_.get() + filled_, capacity_ - filled_);
       const size_t got = MR_TRY(source_.read_some(space));
       filled_ += got;
@@ -57,7 +59,9 @@ Result<std::string_view> StreamWindow::view(uint64_t keep, uint64_t at, uint64_t
   return std::string_view(reinterpret_cast<const char*>(buffer_.get()) + inside, filled_ - inside);
 }
 
-void StreamWindow::Free::operator()(std::byte* memory) const { std::free(memory); }
+void StreamWindow::Free::operator()(std::byte* memory) const {
+  std::free(memory);
+}
 
 Status StreamWindow::make_room(uint64_t keep, uint64_t until) {
   if (until - keep > most_bytes_) {
@@ -69,20 +73,20 @@ Status StreamWindow::make_room(uint64_t keep, uint64_t until) {
   // third faster then.
   const size_t unwanted = std::min<uint64_t>(keep - begin_, filled_) / kPage * kPage;
   const size_t kept = filled_ - unwanted;
-  const uint64_t wanted = until - begin_ - unwanted;
-  if (wanted > capacity_) {
-    size_t capacity = std::max<size_t>(capacity_, kStartBytes);
-    while (capacity < wanted) capacity *= 2;
-    std::unique_ptr<std::byte[], Free> larger(static_cast<std::byte*>(std::aligned_alloc(kPage, capacity)));
-    if (!larger) return make_error(Code::kTooLarge, "the system has no {} of memory left", format_bytes(capacity));
-    if (kept > 0) std::memcpy(larger.get(), buffer_.get() + unwanted, kept);
-    buffer_ = std::move(larger);
-    capacity_ = capacity;
-  } else if (unwanted > 0) {
-    std::memmove(buffer_.get(), buffer_.get() + unwanted, kept);
-  }
+  if (unwanted > 0) std::memmove(buffer_.get(), buffer_.get() + unwanted, kept);
   begin_ += unwanted;
   filled_ = kept;
+  return {};
+}
+
+Status StreamWindow::grow() {
+  const size_t capacity = std::max(2 * capacity_, kStartBytes);
+  std::unique_ptr<std::byte[], Free> larger(static_cast<std::byte*>(std::aligned_alloc(kPage, capacity)));
+  if (!larger)
+    return make_error(Code::kTooLarge, "the system has no {} of memory left", format_bytes(capacity));
+  if (filled_ > 0) std::memcpy(larger.get(), buffer_.get(), filled_);
+  buffer_ = std::move(larger);
+  capacity_ = capacity;
   return {};
 }
 

@@ -62,6 +62,7 @@ class StreamWindow final : public Window {
 
  private:
   Status make_room(uint64_t keep, uint64_t until);
+  Status grow();
 
   ByteSource& source_;
   const uint64_t most_bytes_;

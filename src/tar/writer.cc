@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "base/text.h"
 #include "tar/format.h"
 #include "tar/pax.h"
 
@@ -67,7 +68,25 @@ void append_block(std::string& blocks, Header header, const Entry& entry) {
   blocks.append(reinterpret_cast<const char*>(&header), sizeof header);
 }
 
+// What does not fit into the header; empty for nearly every member.
+std::string pax_records(const Entry& entry) {
+  std::string records;
+  if (prefix_size(entry.name) == std::string_view::npos) {
+    // pax text is UTF-8; names that are not must say so, or readers refuse them.
+    if (!is_utf8(entry.name)) append_pax(records, "hdrcharset", "BINARY");
+    append_pax(records, "path", entry.name);
+  }
+  if (entry.size > kMaxOctal) append_pax(records, "size", std::to_string(entry.size));
+  if (!time_fits(entry.mtime)) append_pax(records, "mtime", std::to_string(entry.mtime));
+  return records;
+}
+
 }  // namespace
+
+uint64_t header_bytes(const Entry& entry) {
+  const std::string records = pax_records(entry);
+  return records.empty() ? kBlock : 2 * kBlock + padded(records.size());
+}
 
 Status ByteSink::write(std::string_view first, std::string_view second) {
   MR_TRY(write(first));
@@ -79,10 +98,7 @@ Result<std::string> make_header(const Entry& entry) {
     return make_error(Code::kInvalid, "a member's name must not be empty nor contain a NUL byte");
   }
   std::string blocks;
-  std::string records;
-  if (prefix_size(entry.name) == std::string_view::npos) append_pax(records, "path", entry.name);
-  if (entry.size > kMaxOctal) append_pax(records, "size", std::to_string(entry.size));
-  if (!time_fits(entry.mtime)) append_pax(records, "mtime", std::to_string(entry.mtime));
+  const std::string records = pax_records(entry);
   if (!records.empty()) {
     append_block(blocks, base_header("././@PaxHeader", records.size(), kTypePax), entry);
     blocks += records;

@@ -32,6 +32,9 @@ struct Entry {
 // The header blocks of a regular file. An error for an empty name or one with a NUL.
 Result<std::string> make_header(const Entry& entry);
 
+// How many bytes make_header gives.
+uint64_t header_bytes(const Entry& entry);
+
 class Writer {
  public:
   explicit Writer(ByteSink& sink) : sink_(sink) {}

@@ -59,6 +59,16 @@ def write_members(path, members, format=tarfile.PAX_FORMAT):
     return path
 
 
+def put(path, data=b""):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data if isinstance(data, bytes) else data.encode())
+    return path
+
+
+def small_shard(path, count=10):
+    return write_shard(path, [Sample(f"{n:04d}", {"jpg": b"picture %d" % n, "cls": b"%d" % (n % 3)}) for n in range(count)])
+
+
 # -- reading -------------------------------------------------------------------------------------------------
 
 def plain_bytes(path):
@@ -95,6 +105,12 @@ def assert_whole_tar(path):
             end = entry.offset_data + (-(-entry.size // 512) * 512 if entry.isreg() else 0)
     assert len(data) >= end + 1024, f"{path}: no end blocks"
     assert not any(data[end:]), f"{path}: data behind the end"
+
+
+def member_offsets(path):
+    """Where each member's header and data begin, and its size."""
+    with tarfile.open(path) as archive:
+        return [(entry.offset, entry.offset_data, entry.size) for entry in archive]
 
 
 # -- WebDataset's rule ---------------------------------------------------------------------------------------

@@ -298,9 +298,8 @@ def test_a_cut_or_damaged_compressed_archive_is_an_error(millrace, tmp_path, kin
     wounded = bytearray(packed)
     wounded[len(packed) // 2] ^= 0x55
     (tmp_path / "wounded").write_bytes(wounded)
-    if kind != "zstd":  # the zstd program writes a checksum too, but only says so for files it names
-        millrace("tar", "cat", "wounded", "-o", "out.tar", code=1)
-        assert not (tmp_path / "out.tar").exists()
+    millrace("tar", "cat", "wounded", "-o", "out.tar", code=1)
+    assert not (tmp_path / "out.tar").exists()
 
 
 # -- sparse --------------------------------------------------------------------------------------------------

@@ -1,5 +1,4 @@
 """Memory stays bounded on inputs that are larger than it."""
-import os
 import random
 import shutil
 import subprocess

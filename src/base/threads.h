@@ -1,0 +1,23 @@
+// run_threads: the same work on several threads, started and joined together.
+#pragma once
+
+#include <functional>
+
+#include "base/result.h"
+
+namespace millrace {
+
+// Most threads that anyone may ask for.
+inline constexpr unsigned kMaxThreads = 256;
+
+// Runs `work` on up to `count` threads (at most kMaxThreads) and waits for all. Where the system refuses some
+// of them, the others do the work; an error only if not one could be started. `work` takes from shared state
+// what it does and returns when there is nothing left.
+Status run_threads(unsigned count, const std::function<void()>& work);
+
+// The same with one more piece of work on the calling thread, which the others serve: `foreground` runs while
+// they do, and must make them return in the end. It runs even if no thread could be started.
+Status run_threads_beside(unsigned count, const std::function<void()>& work,
+                          const std::function<void(unsigned started)>& foreground);
+
+}  // namespace millrace

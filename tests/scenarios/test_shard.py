@@ -1,0 +1,205 @@
+"""millrace shard: directories, manifests and streams become shards, and mistakes are told."""
+import json
+import os
+import pathlib
+
+import pytest
+
+from archives import Sample, assert_whole_tar, put, read_members, read_samples, sample_set, shards_like, small_shard
+
+
+# -- shard: directories --------------------------------------------------------------------------------------
+
+def class_tree(top, classes, count=6):
+    for name in classes:
+        for number in range(count):
+            put(top / name / f"{number}.jpg", f"{name} {number}")
+    return top
+
+
+def classes_in(path):
+    return {sample.key: sample.fields["cls"].decode() for sample in read_samples(path)}
+
+
+def test_class_directories_become_numbers(millrace, tmp_path):
+    class_tree(tmp_path / "train", ["dog", "cat", "ant"])
+    millrace("shard", "train", "--classes", "classes.txt", "-o", "train.tar")
+    assert (tmp_path / "classes.txt").read_text() == "ant\ncat\ndog\n"
+    assert classes_in(tmp_path / "train.tar") == {f"{name}/{n}": str(number) for number, name in enumerate(["ant", "cat", "dog"]) for n in range(6)}
+
+
+def test_a_classes_file_is_used_again_for_other_directories(millrace, tmp_path):
+    class_tree(tmp_path / "train", ["dog", "cat", "ant"])
+    class_tree(tmp_path / "val", ["dog"])
+    millrace("shard", "train", "--classes", "classes.txt", "-o", "train.tar")
+    millrace("shard", "val", "--classes", "classes.txt", "-o", "val.tar")
+    assert set(classes_in(tmp_path / "val.tar").values()) == {"2"}
+    assert (tmp_path / "classes.txt").read_text() == "ant\ncat\ndog\n"
+    class_tree(tmp_path / "other", ["dog", "emu"])
+    assert "emu" in millrace("shard", "other", "--classes", "classes.txt", "-o", "other.tar", code=2).err
+    assert not (tmp_path / "other.tar").exists()
+
+
+def test_classes_need_class_directories_and_no_cls_files(millrace, tmp_path):
+    put(tmp_path / "flat" / "1.jpg")
+    assert "class" in millrace("shard", "flat", "--classes", "c.txt", "-o", "out.tar", code=2).err
+    put(tmp_path / "both" / "cat" / "1.jpg")
+    put(tmp_path / "both" / "cat" / "1.cls")
+    assert "cls" in millrace("shard", "both", "--classes", "c.txt", "-o", "out.tar", code=2).err
+    small_shard(tmp_path / "in.tar")
+    assert "--classes" in millrace("shard", "in.tar", "--classes", "c.txt", "-o", "out.tar", code=2).err
+    assert not (tmp_path / "c.txt").exists() and not (tmp_path / "out.tar").exists()
+
+
+def test_shuffling_a_directory_depends_on_the_seed_alone(millrace, tmp_path):
+    class_tree(tmp_path / "data", ["dog", "cat"], 40)
+    results = {}
+    for name, seed, jobs in [("a", 1, 1), ("b", 1, 4), ("c", 2, 1)]:
+        millrace("shard", "data", "--shuffle", "--seed", seed, "-j", jobs, "-o", f"{name}-%d.tar", "--max-samples", "30")
+        results[name] = [path.read_bytes() for path in map(pathlib.Path, shards_like(tmp_path, f"{name}-*.tar"))]
+    assert results["a"] == results["b"] != results["c"]
+    assert sample_set(read_samples(*shards_like(tmp_path, "a-*.tar"))) == sample_set(read_samples(*shards_like(tmp_path, "c-*.tar")))
+
+
+def test_files_of_no_sample_are_counted_not_packed(millrace, tmp_path):
+    put(tmp_path / "data" / "1.jpg")
+    put(tmp_path / "data" / "README")
+    put(tmp_path / "data" / "__meta__" / "x.txt")
+    outcome = millrace("shard", "data", "-o", "out.tar")
+    assert [m.name for m in read_members(tmp_path / "out.tar")] == ["1.jpg"]
+    assert "count=2" in outcome.err
+
+
+def test_two_files_that_are_one_field_are_refused(millrace, tmp_path):
+    put(tmp_path / "data" / "1.jpg")
+    put(tmp_path / "data" / "1.JPG")
+    error = millrace("shard", "data", "-o", "out.tar", code=2).err
+    assert "1.jpg" in error and "1.JPG" in error
+
+
+def test_a_directory_without_samples_is_an_error(millrace, tmp_path):
+    (tmp_path / "empty").mkdir()
+    millrace("shard", "empty", "-o", "out.tar", code=1)
+    millrace("shard", "absent", "-o", "out.tar", code=1)
+    assert not (tmp_path / "out.tar").exists()
+
+
+def test_the_output_may_lie_inside_the_directory_that_is_sharded(millrace, tmp_path):
+    class_tree(tmp_path / "data", ["dog"])
+    millrace("shard", "data", "-o", "data/out.tar")
+    assert len(read_samples(tmp_path / "data" / "out.tar")) == 6
+
+
+# -- shard: manifests ----------------------------------------------------------------------------------------
+
+def test_a_tsv_manifest_names_files_and_gives_text(millrace, tmp_path):
+    put(tmp_path / "pictures" / "a.jpg", b"A")
+    put(tmp_path / "pictures" / "b.jpg", b"B")
+    (tmp_path / "list.tsv").write_text("__key__\t@jpg\ttxt\t@png\r\ntrain/1\tpictures/a.jpg\tcaption one\t\r\n\r\ntrain/2\tpictures/b.jpg\t\tpictures/a.jpg\n")
+    millrace("shard", "list.tsv", "-o", "out.tar")
+    assert read_samples(tmp_path / "out.tar") == [Sample("train/1", {"jpg": b"A", "txt": b"caption one"}),
+                                                 Sample("train/2", {"jpg": b"B", "txt": b"", "png": b"A"})]
+
+
+def test_a_json_manifest_gives_files_text_numbers_and_json(millrace, tmp_path):
+    put(tmp_path / "files" / "a.jpg", b"A")
+    rows = [{"__key__": "1", "jpg": {"file": "a.jpg"}, "txt": "é", "cls": 7, "json": {"json": {"a": [1, None]}}, "flag": True, "score": -0.5}]
+    (tmp_path / "list.jsonl").write_text("\n".join(json.dumps(row) for row in rows) + "\n\n")
+    millrace("shard", "list.jsonl", "--root", "files", "-o", "out.tar")
+    [sample] = read_samples(tmp_path / "out.tar")
+    assert sample.key == "1"
+    assert json.loads(sample.fields.pop("json")) == {"a": [1, None]}
+    assert sample.fields == {"jpg": b"A", "txt": "é".encode(), "cls": b"7", "flag": b"true", "score": b"-0.5"}
+
+
+GOOD_TSV = "__key__\ttxt\n"
+GOOD_JSON = '{"__key__": "good", "txt": "x"}\n'
+
+
+@pytest.mark.parametrize("text,line", [
+    ("txt\tcls\n1\t2\n", 1), ("__key__\n1\n", 1), ("__key__\t__key__\n1\t2\n", 1), ("__key__\ttxt\ttxt\n1\t2\t3\n", 1), ("__key__\t@txt\ttxt\n", 1),
+    ("__key__\t\n1\t2\n", 1), ("__key__\tTXT\n1\t2\n", 1), ("__key__\ta/b\n1\t2\n", 1), ("__key__\t__url__\n1\t2\n", 1), ("", 1),
+    (GOOD_TSV + "1\ta\tb\n", 2), (GOOD_TSV + "1\ta\n2\n", 3), (GOOD_TSV + "1\ta\n\n1\tb\n", 4), (GOOD_TSV + "a.b\tx\n", 2), (GOOD_TSV + "\tx\n", 2),
+    (GOOD_TSV + "1\ta\n__meta__/1\tx\n", 3), ("__key__\t@jpg\n1\t\n", 2), (GOOD_TSV + "d.e/1.2\tx\n", 2),
+])
+def test_mistakes_in_a_tsv_manifest_are_told_with_their_line(millrace, tmp_path, text, line):
+    (tmp_path / "list.tsv").write_text(text)
+    error = millrace("shard", "list.tsv", "-o", "out.tar", code=2).err
+    assert "list.tsv" in error and f"line {line}:" in error
+    assert not (tmp_path / "out.tar").exists()
+
+
+@pytest.mark.parametrize("text,line", [
+    ("nonsense\n", 1), ('["a"]\n', 1), (GOOD_JSON + '{"txt": "x"}\n', 2), (GOOD_JSON + '{"__key__": 5, "txt": "x"}\n', 2), (GOOD_JSON * 2, 2),
+    (GOOD_JSON + '{"__key__": "a.b", "txt": "x"}\n', 2), (GOOD_JSON + '\n{"__key__": "", "txt": "x"}\n', 3), ('{"__key__": "1"}\n', 1),
+    ('{"__key__": "1", "TXT": "x"}\n', 1), ('{"__key__": "1", "a/b": "x"}\n', 1), ('{"__key__": "1", "__x__": "x"}\n', 1),
+    ('{"__key__": "1", "": "x"}\n', 1), ('{"__key__": "1", "txt": null}\n', 1), ('{"__key__": "1", "txt": ["x"]}\n', 1),
+    ('{"__key__": "1", "txt": {"file": 5}}\n', 1), ('{"__key__": "1", "txt": {"file": "a", "json": 1}}\n', 1), ('{"__key__": "1", "txt": {"url": "x"}}\n', 1),
+    ('{"__key__": "nul\\u0000", "txt": "x"}\n', 1), ('{"__key__": "1", "txt": {"json": ' + "[" * 1000 + "]" * 1000 + "}}\n", 1),
+    (GOOD_JSON + '{"__key__": "1", "txt": "cut', 2),
+])
+def test_mistakes_in_a_json_manifest_are_told_with_their_line(millrace, tmp_path, text, line):
+    (tmp_path / "list.jsonl").write_text(text)
+    error = millrace("shard", "list.jsonl", "-o", "out.tar", code=2).err
+    assert "list.jsonl" in error and f"line {line}:" in error
+    assert not (tmp_path / "out.tar").exists()
+
+
+@pytest.mark.parametrize("path", ["../secret.txt", "sub/../../secret.txt", "ABSOLUTE", "link.txt", "linked-directory/secret.txt", "absolute-link.txt", "/proc/self/environ"])
+def test_a_manifest_cannot_reach_files_outside_its_root(millrace, tmp_path, path):
+    secret = put(tmp_path / "secret.txt", b"secret")
+    root = tmp_path / "root"
+    put(root / "sub" / "x.txt")
+    os.symlink("../secret.txt", root / "link.txt")
+    os.symlink("..", root / "linked-directory")
+    os.symlink(secret, root / "absolute-link.txt")
+    (root / "list.jsonl").write_text(json.dumps({"__key__": "k", "txt": {"file": str(secret) if path == "ABSOLUTE" else path}}))
+    error = millrace("shard", "root/list.jsonl", "-o", "out.tar", code=1).err
+    assert "leads out" in error and '"k"' in error
+    assert not (tmp_path / "out.tar").exists()
+
+
+def test_links_inside_a_manifests_root_are_followed(millrace, tmp_path):
+    put(tmp_path / "real" / "x.txt", b"x")
+    os.symlink("real/x.txt", tmp_path / "link.txt")
+    (tmp_path / "list.tsv").write_text("__key__\t@txt\nk\tlink.txt\n")
+    millrace("shard", "list.tsv", "-o", "out.tar")
+    assert read_samples(tmp_path / "out.tar") == [Sample("k", {"txt": b"x"})]
+
+
+def test_missing_and_unfit_files_of_a_manifest_are_named(millrace, tmp_path):
+    (tmp_path / "directory").mkdir()
+    os.mkfifo(tmp_path / "fifo")
+    for name, code in [("absent.jpg", 1), ("directory", 2), ("fifo", 2)]:
+        (tmp_path / "list.tsv").write_text(f"__key__\t@jpg\nthe-key\t{name}\n")
+        error = millrace("shard", "list.tsv", "-o", "out.tar", code=code).err
+        assert "the-key" in error and name in error
+    assert sorted(os.listdir(tmp_path)) == ["directory", "fifo", "list.tsv"]
+
+
+def test_one_directory_or_manifest_at_a_time(millrace, tmp_path):
+    put(tmp_path / "a" / "1.jpg")
+    put(tmp_path / "b" / "1.jpg")
+    millrace("shard", "a", "b", "-o", "out.tar", code=2)
+
+
+# -- tarshards -----------------------------------------------------------------------------------------------
+
+def test_called_as_tarshards_it_cuts_a_stream(millrace, tmp_path):
+    os.symlink(millrace.binary, tmp_path / "tarshards")
+    stream = small_shard(tmp_path / "in.tar", 25).read_bytes()
+    millrace("out-%06d.tar", "-c", "10", stdin=stream, program=str(tmp_path / "tarshards"))
+    assert [len(read_samples(path)) for path in shards_like(tmp_path, "out-*.tar")] == [10, 10, 5]
+    millrace("bytes-%d.tar.gz", "-s", "5KB", stdin=stream, program=str(tmp_path / "tarshards"))
+    assert len(read_samples(*shards_like(tmp_path, "bytes-*.tar.gz"))) == 25
+    assert "Example" in millrace("--help", program=str(tmp_path / "tarshards")).text
+    millrace(code=2, program=str(tmp_path / "tarshards"))
+
+
+def test_a_stream_that_ends_early_is_an_error_and_the_last_shard_is_not_written(millrace, tmp_path):
+    stream = small_shard(tmp_path / "in.tar", 25).read_bytes()[:25_000]
+    millrace("shard", "-", "-o", "out-%d.tar", "--max-samples", "5", stdin=stream, code=1)
+    found = read_samples(*shards_like(tmp_path, "out-*.tar"))
+    assert len(found) % 5 == 0
+    for path in shards_like(tmp_path, "out-*.tar"):
+        assert_whole_tar(path)
