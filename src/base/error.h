@@ -33,6 +33,9 @@ std::string_view code_name(Code code);
 int http_status(Code code);
 int exit_code(Code code);  // 1: the work failed; 2: the request was wrong
 
+template <typename T>
+class Result;
+
 class [[nodiscard]] Error {
  public:
   Error(Code code, std::string message);
@@ -47,6 +50,10 @@ class [[nodiscard]] Error {
   Error copy() const;
 
  private:
+  template <typename T>
+  friend class Result;
+  Error() = default;  // no error at all: inside a Result that has a value
+
   struct Detail {
     Code code;
     std::string message;

@@ -5,10 +5,11 @@
 //     return parse(bytes);
 //   }
 //
-// Default-constructible (a default T), so that coroutine frameworks can hold one. Move-only.
+// Default-constructible (a default T), so that coroutine frameworks can hold one. Move-only. Two words larger than
+// a T: the tar readers return several per sample.
 #pragma once
 
-#include <optional>
+#include <memory>
 #include <type_traits>
 #include <utility>
 
@@ -20,80 +21,97 @@ namespace millrace {
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result() : value_(std::in_place) {}
+  Result() : value_(), has_value_(true) {}
   template <typename U = T>
     requires(std::is_convertible_v<U &&, T> && !std::is_same_v<std::remove_cvref_t<U>, Error>)
-  Result(U&& value) : value_(std::in_place, std::forward<U>(value)) {}
+  Result(U&& value) : value_(std::forward<U>(value)), has_value_(true) {}
   Result(Error error) : error_(std::move(error)) {}
+  Result(Result&& other) noexcept : error_(std::move(other.error_)), has_value_(other.has_value_) {
+    if (has_value_) std::construct_at(&value_, std::move(other.value_));
+  }
+  Result& operator=(Result&& other) noexcept {
+    if (this != &other) {
+      std::destroy_at(this);
+      std::construct_at(this, std::move(other));
+    }
+    return *this;
+  }
+  ~Result() {
+    if (has_value_) std::destroy_at(&value_);
+  }
 
-  bool has_value() const { return value_.has_value(); }
-  explicit operator bool() const { return has_value(); }
+  bool has_value() const { return has_value_; }
+  explicit operator bool() const { return has_value_; }
 
   T& operator*() & {
     check();
-    return *value_;
+    return value_;
   }
   const T& operator*() const& {
     check();
-    return *value_;
+    return value_;
   }
   T* operator->() { return &**this; }
   const T* operator->() const { return &**this; }
 
   T take() {
     check();
-    return std::move(*value_);
+    return std::move(value_);
   }
   const Error& error() const {
-    MR_ASSERT(error_.has_value());
-    return *error_;
+    MR_ASSERT(!has_value());
+    return error_;
   }
   Error take_error() {
-    MR_ASSERT(error_.has_value());
-    return std::move(*error_);
+    MR_ASSERT(!has_value());
+    return std::move(error_);
   }
 
   // Adds what the caller was doing, only where there is an error.
   Result within(std::string_view what) && {
-    if (error_) error_ = std::move(*error_).within(what);
+    if (!has_value()) error_ = std::move(error_).within(what);
     return std::move(*this);
   }
 
  private:
   void check() const {
-    if (!value_) [[unlikely]] {
-      assertion_failed("Result has a value", error_ ? error_->message() : "moved from", __FILE__, __LINE__);
+    if (!has_value()) [[unlikely]] {
+      assertion_failed("Result has a value", error_.message(), __FILE__, __LINE__);
     }
   }
 
-  std::optional<T> value_;
-  std::optional<Error> error_;
+  union {
+    T value_;  // alive where has_value_
+  };
+  Error error_;
+  bool has_value_ = false;
 };
 
 template <>
 class [[nodiscard]] Result<void> {
  public:
   Result() = default;
-  Result(Error error) : error_(std::move(error)) {}
+  Result(Error error) : error_(std::move(error)), has_value_(false) {}
 
-  bool has_value() const { return !error_.has_value(); }
-  explicit operator bool() const { return has_value(); }
+  bool has_value() const { return has_value_; }
+  explicit operator bool() const { return has_value_; }
   void take() { MR_ASSERT(has_value()); }
   const Error& error() const {
-    MR_ASSERT(error_.has_value());
-    return *error_;
+    MR_ASSERT(!has_value());
+    return error_;
   }
   Error take_error() {
-    MR_ASSERT(error_.has_value());
-    return std::move(*error_);
+    MR_ASSERT(!has_value());
+    return std::move(error_);
   }
   Result within(std::string_view what) && {
-    if (error_) error_ = std::move(*error_).within(what);
+    if (!has_value()) error_ = std::move(error_).within(what);
     return std::move(*this);
   }
 
  private:
-  std::optional<Error> error_;
+  Error error_;
+  bool has_value_ = true;
 };
 
 using Status = Result<void>;

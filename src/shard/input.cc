@@ -40,8 +40,8 @@ size_t FileSource::count(std::span<std::byte> bytes) {
 }
 
 Result<uint64_t> FileSource::skip(uint64_t bytes) {
-  // Below this a read is cheaper than the seek and the read-ahead it breaks.
-  constexpr uint64_t kWorthSeeking = 1 << 20;
+  // Below this a read is as cheap as a seek.
+  constexpr uint64_t kWorthSeeking = 32 << 10;
   if (!seekable_ || tap_ || peeked_used_ < peeked_.size() || bytes < kWorthSeeking) {
     return tar::skip_by_reading(*this, bytes);
   }

@@ -2,6 +2,7 @@
 // byte by byte it costs more than all the rest of parsing (2.6 to 3.7 times the whole).
 #include "tar/format.h"
 
+#include <bit>
 #include <cstring>
 
 #if defined(__SSE2__)
@@ -30,6 +31,24 @@ uint32_t sum_of_bytes(const void* block) {
   for (size_t i = 0; i < kBlock; ++i) sum += bytes[i];
   return sum;
 #endif
+}
+
+// Sizes have eleven digits, and every header has one: the first eight are read as one word.
+bool is_eight_octal_digits(const char* digits) {
+  uint64_t word;
+  std::memcpy(&word, digits, sizeof word);
+  return ((word ^ 0x3030303030303030) & 0xf8f8f8f8f8f8f8f8) == 0;
+}
+
+// Neighbours are joined to pairs, to fours, to eight; the first digit is in the lowest byte.
+uint64_t eight_octal_digits(const char* digits) {
+  static_assert(std::endian::native == std::endian::little);
+  uint64_t word;
+  std::memcpy(&word, digits, sizeof word);
+  word ^= 0x3030303030303030;
+  word = (word * (1 + (8 << 8))) >> 8 & 0x00ff00ff00ff00ff;
+  word = (word * (1 + (64 << 16))) >> 16 & 0x0000ffff0000ffff;
+  return (word * (1 + (uint64_t{4096} << 32))) >> 32;
 }
 
 // The checksum field counts as eight spaces.
@@ -62,6 +81,10 @@ std::optional<int64_t> number_field(const char* field, size_t width) {
   size_t at = 0;
   while (at < width && bytes[at] == ' ') ++at;
   uint64_t value = 0;
+  if (width - at > 8 && is_eight_octal_digits(field + at)) {
+    value = eight_octal_digits(field + at);
+    at += 8;
+  }
   for (; at < width && bytes[at] >= '0' && bytes[at] <= '7'; ++at) value = value * 8 + (bytes[at] - '0');
   if (at < width && bytes[at] != ' ' && bytes[at] != 0) return std::nullopt;
   return static_cast<int64_t>(value);

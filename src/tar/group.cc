@@ -70,7 +70,7 @@ void SeenKeys::resize_table(size_t slots) {
 }
 
 void Group::start(const SplitName& split) {
-  names.assign(split.key);
+  names.clear();
   key_size = static_cast<uint32_t>(split.key.size());
   key_hash = hash64(split.key);
   fields.clear();

@@ -61,7 +61,7 @@ struct Group {
   uint64_t ordinal = 0;  // position among the archive's samples
   uint64_t key_hash = 0;
   uint32_t key_size = 0;
-  std::string names;  // the key, then each member's name
+  std::string names;  // the members' names; the first begins with the key
   std::vector<Field> fields;
   bool returning = false;      // its key was seen before, with others in between
   bool has_gaps = false;       // members of no sample lie between its fields

@@ -32,7 +32,8 @@ std::optional<SplitName> split_name(std::string_view name, KeyRule rule) {
   }
   const size_t dot = name.find('.', base);
   if (dot == std::string_view::npos) return std::nullopt;
-  const bool plain = dot > base && name.find('\n') == std::string_view::npos;
+  // Only a directory that follows a newline can spoil a name whose last part is in order.
+  const bool plain = dot > base && (base == 0 || name.find('\n') == std::string_view::npos);
   if (!plain && !first_dot_accepts(name, dot)) return std::nullopt;
   return SplitName{name.substr(0, dot), name.substr(dot + 1)};
 }

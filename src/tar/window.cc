@@ -12,6 +12,8 @@ namespace millrace::tar {
 
 namespace {
 constexpr size_t kPage = 4096;
+// Whoever passes over data wants headers: little is read behind a gap, more as long as there is none.
+constexpr size_t kReadAfterSkip = 4096;
 }
 
 Result<uint64_t> skip_by_reading(ByteSource& source, uint64_t bytes) {
@@ -43,13 +45,15 @@ Result<std::string_view> StreamWindow::view(uint64_t keep, uint64_t at, uint64_t
       begin_ += filled_ + skipped;
       filled_ = 0;
       at_end_ = skipped < gap;
+      read_bytes_ = kReadAfterSkip;
     }
     if (!at_end_) MR_TRY(make_room(keep, until));
     while (until > begin_ + filled_ && !at_end_) {
       // Grown as bytes arrive, never for what a header only claims.
       if (filled_ == capacity_) MR_TRY(grow());
       const std::span<std::byte> space(buffer_.get() + filled_, capacity_ - filled_);
-      const size_t got = MR_TRY(source_.read_some(space));
+      const size_t got = MR_TRY(source_.read_some(space.first(std::min(space.size(), read_bytes_))));
+      read_bytes_ = std::min(2 * read_bytes_, kStartBytes);
       filled_ += got;
       at_end_ = got == 0;
     }
@@ -59,16 +63,23 @@ Result<std::string_view> StreamWindow::view(uint64_t keep, uint64_t at, uint64_t
   return std::string_view(reinterpret_cast<const char*>(buffer_.get()) + inside, filled_ - inside);
 }
 
-void StreamWindow::Free::operator()(std::byte* memory) const {
-  std::free(memory);
+void FreePages::operator()(std::byte* memory) const { std::free(memory); }
+
+Result<PageMemory> make_page_memory(size_t bytes) {
+  const size_t whole_pages = (bytes + kPage - 1) / kPage * kPage;
+  PageMemory memory(static_cast<std::byte*>(std::aligned_alloc(kPage, whole_pages)));
+  if (!memory) return make_error(Code::kTooLarge, "the system has no {} of memory left", format_bytes(bytes));
+  return memory;
+}
+
+Error too_large_for_memory(uint64_t bytes, uint64_t at, uint64_t limit) {
+  return make_error(Code::kTooLarge, "{} at byte {} must be in memory at once, the limit is {}", format_bytes(bytes), at,
+                    format_bytes(limit))
+      .with_hint("allow larger samples with --max-sample");
 }
 
 Status StreamWindow::make_room(uint64_t keep, uint64_t until) {
-  if (until - keep > most_bytes_) {
-    return make_error(Code::kTooLarge, "{} at byte {} must be in memory at once, the limit is {}",
-                      format_bytes(until - keep), keep, format_bytes(most_bytes_))
-        .with_hint("allow larger samples with --max-sample");
-  }
+  if (until - keep > most_bytes_) return too_large_for_memory(until - keep, keep, most_bytes_);
   // Whole pages are dropped only, so that file and buffer stay aligned alike: the kernel copies up to a
   // third faster then.
   const size_t unwanted = std::min<uint64_t>(keep - begin_, filled_) / kPage * kPage;
@@ -81,9 +92,7 @@ Status StreamWindow::make_room(uint64_t keep, uint64_t until) {
 
 Status StreamWindow::grow() {
   const size_t capacity = std::max(2 * capacity_, kStartBytes);
-  std::unique_ptr<std::byte[], Free> larger(static_cast<std::byte*>(std::aligned_alloc(kPage, capacity)));
-  if (!larger)
-    return make_error(Code::kTooLarge, "the system has no {} of memory left", format_bytes(capacity));
+  PageMemory larger = MR_TRY(make_page_memory(capacity));
   if (filled_ > 0) std::memcpy(larger.get(), buffer_.get(), filled_);
   buffer_ = std::move(larger);
   capacity_ = capacity;

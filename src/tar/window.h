@@ -48,6 +48,15 @@ class MappedWindow final : public Window {
   const std::string_view archive_;
 };
 
+// Memory in whole pages.
+struct FreePages {
+  void operator()(std::byte* memory) const;
+};
+using PageMemory = std::unique_ptr<std::byte[], FreePages>;
+Result<PageMemory> make_page_memory(size_t bytes);
+
+Error too_large_for_memory(uint64_t bytes, uint64_t at, uint64_t limit);
+
 class StreamWindow final : public Window {
  public:
   // Half a processor's second-level cache: larger buffers fall out of it and read slower.
@@ -66,13 +75,11 @@ class StreamWindow final : public Window {
 
   ByteSource& source_;
   const uint64_t most_bytes_;
-  struct Free {
-    void operator()(std::byte* memory) const;
-  };
-  std::unique_ptr<std::byte[], Free> buffer_;
+  PageMemory buffer_;
   size_t capacity_ = 0;
   uint64_t begin_ = 0;  // archive offset of buffer_[0]
   size_t filled_ = 0;
+  size_t read_bytes_ = kStartBytes;
   bool at_end_ = false;
 };
 
