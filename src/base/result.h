@@ -5,8 +5,8 @@
 //     return parse(bytes);
 //   }
 //
-// Default-constructible (a default T), so that coroutine frameworks can hold one. Move-only. Two words larger than
-// a T: the tar readers return several per sample.
+// Default-constructible (a default T), so that coroutine frameworks can hold one. Move-only. Two words larger
+// than a T: the tar readers return several per sample.
 #pragma once
 
 #include <memory>

@@ -30,42 +30,45 @@ Status run(Shell& shell, const SplitFlags& flags) {
   return {};
 }
 
+enum class Shards { kSeveral, kAny };
+
+Status run_split(Shell& shell, const SplitFlags& flags, Shards shards) {
+  const shard::OutputName name = MR_TRY(flags.output.name(shell));
+  if (shards == Shards::kSeveral && !name.numbered()) {
+    return make_error(Code::kInvalid, "split makes several shards: \"{}\" has no %06d", flags.output.output)
+        .with_hint("for one shard use millrace tar merge");
+  }
+  return run(shell, flags);
+}
+
+void add_verb(CLI::App& verb, Shell& shell, Shards shards) {
+  verb.fallthrough();
+  auto flags = std::make_shared<SplitFlags>();
+  flags->input.add_to(verb);
+  flags->output.add_to(verb);
+  verb.callback([&shell, flags, shards] {
+    shell.action = [&shell, flags, shards] { return run_split(shell, *flags, shards); };
+  });
+}
+
 }  // namespace
 
 void add_tar_split(CLI::App& tar, Shell& shell) {
   CLI::App* verb = tar.add_subcommand("split", "Cut shards into smaller ones, by size or count");
-  verb->fallthrough();
-  auto flags = std::make_shared<SplitFlags>();
-  flags->input.add_to(*verb);
-  flags->output.add_to(*verb);
   verb->footer(
       "Examples:\n"
       "  millrace tar split big.tar --max-bytes 200MB -o small-%06d.tar\n"
       "  millrace tar split big.tar --max-samples 5000 -o small-%06d.tar");
-  verb->callback([&shell, flags] {
-    shell.action = [&shell, flags]() -> Status {
-      const shard::OutputName name = MR_TRY(flags->output.name(shell));
-      if (!name.numbered()) {
-        return make_error(Code::kInvalid, "split makes several shards: \"{}\" has no %06d",
-                          flags->output.output)
-            .with_hint("for one shard use millrace tar merge");
-      }
-      return run(shell, *flags);
-    };
-  });
+  add_verb(*verb, shell, Shards::kSeveral);
 }
 
 void add_tar_merge(CLI::App& tar, Shell& shell) {
   CLI::App* verb = tar.add_subcommand("merge", "Join shards into one, or into fewer larger ones");
-  verb->fallthrough();
-  auto flags = std::make_shared<SplitFlags>();
-  flags->input.add_to(*verb);
-  flags->output.add_to(*verb);
   verb->footer(
       "Examples:\n"
       "  millrace tar merge 'small-*.tar' -o big.tar\n"
       "  millrace tar merge 'small-@000100.tar' --max-bytes 3GB -o large-%06d.tar");
-  verb->callback([&shell, flags] { shell.action = [&shell, flags] { return run(shell, *flags); }; });
+  add_verb(*verb, shell, Shards::kAny);
 }
 
 }  // namespace millrace::cli

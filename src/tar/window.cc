@@ -14,7 +14,7 @@ namespace {
 constexpr size_t kPage = 4096;
 // Whoever passes over data wants headers: little is read behind a gap, more as long as there is none.
 constexpr size_t kReadAfterSkip = 4096;
-}
+}  // namespace
 
 Result<uint64_t> skip_by_reading(ByteSource& source, uint64_t bytes) {
   std::vector<std::byte> scratch(std::min<uint64_t>(bytes, 256 << 10));
@@ -63,7 +63,9 @@ Result<std::string_view> StreamWindow::view(uint64_t keep, uint64_t at, uint64_t
   return std::string_view(reinterpret_cast<const char*>(buffer_.get()) + inside, filled_ - inside);
 }
 
-void FreePages::operator()(std::byte* memory) const { std::free(memory); }
+void FreePages::operator()(std::byte* memory) const {
+  std::free(memory);
+}
 
 Result<PageMemory> make_page_memory(size_t bytes) {
   const size_t whole_pages = (bytes + kPage - 1) / kPage * kPage;
@@ -73,8 +75,8 @@ Result<PageMemory> make_page_memory(size_t bytes) {
 }
 
 Error too_large_for_memory(uint64_t bytes, uint64_t at, uint64_t limit) {
-  return make_error(Code::kTooLarge, "{} at byte {} must be in memory at once, the limit is {}", format_bytes(bytes), at,
-                    format_bytes(limit))
+  return make_error(Code::kTooLarge, "{} at byte {} must be in memory at once, the limit is {}",
+                    format_bytes(bytes), at, format_bytes(limit))
       .with_hint("allow larger samples with --max-sample");
 }
 
