@@ -171,6 +171,10 @@ Result<MappedFile> MappedFile::map(const File& file) {
 }
 
 Result<AtomicFile> AtomicFile::create(const std::string& path) {
+  struct stat facts = {};
+  if (::stat(path.c_str(), &facts) == 0 && !S_ISREG(facts.st_mode)) {
+    return make_error(Code::kInvalid, "{} exists and is not a regular file: it is not replaced", path);
+  }
   AtomicFile atomic;
   atomic.path_ = path;
   const std::string directory = directory_of(path);
@@ -218,6 +222,12 @@ Status AtomicFile::finish() {
   if (::rename(temporary_path_.c_str(), path_.c_str()) != 0) return errno_error("renaming to", path_);
   temporary_path_.clear();
   return sync_directory(directory_of(path_));
+}
+
+std::optional<FileIdentity> find_identity(const std::string& path) {
+  struct stat facts = {};
+  if (::stat(path.c_str(), &facts) != 0) return std::nullopt;
+  return FileIdentity{facts.st_dev, facts.st_ino};
 }
 
 Result<std::string> read_file(const std::string& path, uint64_t most_bytes) {

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -62,7 +63,8 @@ class MappedFile {
   std::string_view bytes_;
 };
 
-// Written out of sight, renamed into place by finish() after fsync. Destroyed before that: no trace.
+// Written out of sight, renamed into place by finish() after fsync. Destroyed before that: no trace. Only a
+// regular file is ever replaced: devices, pipes and directories are refused.
 class AtomicFile {
  public:
   static Result<AtomicFile> create(const std::string& path);
@@ -83,6 +85,14 @@ class AtomicFile {
   std::string path_;
   std::string temporary_path_;  // empty while the file has no name at all
 };
+
+// Which file a path leads to, whatever it is called; nothing if there is none.
+struct FileIdentity {
+  uint64_t device = 0;
+  uint64_t inode = 0;
+  bool operator==(const FileIdentity&) const = default;
+};
+std::optional<FileIdentity> find_identity(const std::string& path);
 
 Result<std::string> read_file(const std::string& path, uint64_t most_bytes);
 Status write_file_atomically(const std::string& path, std::string_view bytes);

@@ -235,15 +235,16 @@ TEST(AtomicFileTest, AMissingDirectoryIsAnErrorAtOnce) {
   EXPECT_EQ(atomic.error().code(), Code::kNotFound);
 }
 
-TEST(AtomicFileTest, CannotReplaceADirectoryAndLeavesNoTraceOfTrying) {
+TEST(AtomicFileTest, ReplacesNothingButRegularFiles) {
   const TemporaryDirectory directory;
   std::filesystem::create_directory(directory.path("a"));
-  {
-    AtomicFile atomic = AtomicFile::create(directory.path("a")).take();
-    ASSERT_TRUE(atomic.file().write_all("hello"));
-    EXPECT_FALSE(atomic.finish());
+  ASSERT_EQ(::mkfifo(directory.path("b").c_str(), 0600), 0);
+  for (const std::string& path : {directory.path("a"), directory.path("b"), std::string("/dev/null")}) {
+    const auto refused = AtomicFile::create(path);
+    ASSERT_FALSE(refused) << path;
+    EXPECT_EQ(refused.error().code(), Code::kInvalid);
   }
-  EXPECT_EQ(directory.names(), Names{"a"});
+  EXPECT_EQ(directory.names(), (Names{"a", "b"}));
 }
 
 TEST(AtomicFileTest, IsReadableAsTheUmaskAllows) {

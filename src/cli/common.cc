@@ -23,6 +23,17 @@ CLI::Option* add_bytes(CLI::App& verb, const std::string& name, uint64_t& bytes,
       ->type_name("SIZE");
 }
 
+CLI::Validator at_least_one() {
+  return CLI::Validator(
+      [](std::string& text) {
+        return text.find_first_not_of("0123456789") == std::string::npos &&
+                       text.find_first_not_of('0') != std::string::npos
+                   ? std::string()
+                   : "must be a whole number of at least 1";
+      },
+      "");
+}
+
 void InputFlags::add_to(CLI::App& verb) {
   verb.add_option("shards", shards,
                   "Shards: files, a-{000..123}.tar, a-@000124.tar, globs, or - for standard input")
@@ -63,7 +74,7 @@ void OutputFlags::add_to(CLI::App& verb) {
             "Begin another shard before one gets larger than this (default 1GB)");
   verb.add_option("--max-samples", max_samples, "Begin another shard after this many samples")
       ->type_name("N")
-      ->check(CLI::PositiveNumber);
+      ->check(at_least_one());
   verb.add_option("--compress", compress,
                   "none, gzip or zstd (default: by the name, .tar .tgz .tar.gz .tar.zst)");
   verb.add_flag("--no-index", no_index, "Do not put an index beside each shard");
@@ -87,7 +98,16 @@ Result<shard::OutputOptions> OutputFlags::options(const InputFlags& input) const
 Result<std::unique_ptr<shard::ShardWriter>> OutputFlags::writer(const Shell& shell,
                                                                 const InputFlags& input) const {
   const shard::OutputName output_name = MR_TRY(name(shell));
-  const shard::OutputOptions output_options = MR_TRY(options(input));
+  const bool limited = max_bytes != OutputFlags().max_bytes || max_samples != OutputFlags().max_samples;
+  if (limited && !output_name.numbered()) {
+    return make_error(Code::kInvalid,
+                      "--max-bytes and --max-samples need a numbered output, and \"{}\" has no %06d", output);
+  }
+  shard::OutputOptions output_options = MR_TRY(options(input));
+  const std::vector<std::string> inputs = MR_TRY(shard::expand_names(input.shards));
+  for (const std::string& one : inputs) {
+    if (const auto identity = find_identity(one)) output_options.inputs.push_back(*identity);
+  }
   return std::make_unique<shard::ShardWriter>(output_name, limits(), output_options);
 }
 
@@ -104,8 +124,10 @@ void warn_of_surprises(Shell& shell, const OutputFlags& output,
   uint64_t repeated = 0;
   for (const shard::ShardSummary& one : shards) repeated += one.repeated_keys;
   if (repeated > 0) {
-    shell.log().warn("samples share a key with an earlier one of the same shard; cat --rekey gives new keys",
-                     "count", repeated);
+    shell.log().warn(
+        "samples share a key with an earlier one of their shard and will not read back as they were; "
+        "give the inputs different keys first, with millrace tar cat --rekey",
+        "count", repeated);
   }
   const auto name = shard::OutputName::parse(output.output);
   if (!name || !name->numbered()) return;
@@ -146,6 +168,13 @@ void note_loose(Shell& shell, uint64_t members) {
   if (members > 0)
     shell.log().info("left out members that belong to no sample (directories, links, names without a field)",
                      "count", members);
+}
+
+Status check_memory(uint64_t bytes) {
+  constexpr uint64_t kLeast = 4 << 20;
+  if (bytes >= kLeast) return {};
+  return make_error(Code::kInvalid, "--memory {} is too little: at least {}", format_bytes(bytes),
+                    format_bytes(kLeast));
 }
 
 void add_jobs(CLI::App& verb, unsigned& jobs, const std::string& help) {

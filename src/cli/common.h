@@ -16,6 +16,8 @@ namespace millrace::cli {
 // A size such as 256MiB.
 CLI::Option* add_bytes(CLI::App& verb, const std::string& name, uint64_t& bytes, const std::string& help);
 
+CLI::Validator at_least_one();
+
 struct InputFlags {
   std::vector<std::string> shards;
   std::string key_rule = "first-dot";
@@ -51,6 +53,8 @@ void report_shards(Shell& shell, const OutputFlags& output, const std::vector<sh
 
 void note_loose(Shell& shell, uint64_t members);
 
+// Less than this is a slip of the pen, and would quietly do nothing.
+Status check_memory(uint64_t bytes);
 void add_jobs(CLI::App& verb, unsigned& jobs, const std::string& help);
 unsigned default_jobs();
 

@@ -1,4 +1,7 @@
 // The one binary: wiring, and errors turned into messages and exit codes.
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -7,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/text.h"
 #include "cli/common.h"
 #include "cli/shell.h"
 
@@ -16,8 +20,9 @@ using millrace::Error;
 using millrace::cli::Shell;
 
 int complain(const Error& error) {
-  fmt::print(stderr, "millrace: {}\n", error.message());
-  if (!error.hint().empty()) fmt::print(stderr, "  try: {}\n", error.hint());
+  // Messages quote names from archives; those must not drive the terminal.
+  fmt::print(stderr, "millrace: {}\n", millrace::printable(error.message()));
+  if (!error.hint().empty()) fmt::print(stderr, "  try: {}\n", millrace::printable(error.hint()));
   return millrace::exit_code(error.code());
 }
 
@@ -78,9 +83,20 @@ int run(int argc, char** argv) {
   return 0;
 }
 
+// Where one of the first three descriptors is closed, a file that is opened later would take its place, and
+// what is said on standard error would end up in a shard.
+void fill_standard_descriptors() {
+  while (true) {
+    const int descriptor = ::open("/dev/null", O_RDWR);
+    if (descriptor > STDERR_FILENO) ::close(descriptor);
+    if (descriptor < 0 || descriptor > STDERR_FILENO) return;
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  fill_standard_descriptors();
   try {
     return run(argc, argv);
   } catch (const std::bad_alloc&) {

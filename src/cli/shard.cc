@@ -46,7 +46,10 @@ Status number_classes(shard::RecipeBook& book, const std::string& path) {
   const bool known = file_exists(path);
   if (known) {
     std::istringstream lines(MR_TRY(read_file(path, 1 << 30)));
-    for (std::string line; std::getline(lines, line);) classes.push_back(line);
+    for (std::string line; std::getline(lines, line);) {
+      if (line.ends_with('\r')) line.pop_back();
+      classes.push_back(line);
+    }
     if (classes.empty())
       return make_error(Code::kInvalid, "{} lists no class", path)
           .with_hint("remove it to number the classes anew");
@@ -172,7 +175,7 @@ void add_tarshards(CLI::App& app, Shell& shell) {
   add_bytes(app, "-s,--max-bytes", flags->output.max_bytes,
             "Begin another shard before one gets larger than this (default 1GB)");
   app.add_option("-c,--max-samples", flags->output.max_samples, "Begin another shard after this many samples")
-      ->check(CLI::PositiveNumber);
+      ->check(at_least_one());
   app.add_option("--key-rule", flags->input.key_rule, "first-dot or last-dot")->capture_default_str();
   app.add_option("--compress", flags->output.compress, "none, gzip or zstd (default: by the name)");
   add_flags(app, *flags);

@@ -69,6 +69,7 @@ Result<Stream> build(Shell& shell, const CatFlags& flags, std::vector<shard::Inp
   if (!flags.slice.empty())
     stream = std::make_unique<shard::SliceStream>(std::move(stream), MR_TRY(shard::parse_slice(flags.slice)));
   if (flags.shuffle > 0) {
+    MR_TRY(check_memory(flags.memory));
     const shard::ShuffleBuffer buffer{flags.shuffle, flags.memory, flags.seed,
                                       MR_TRY(tar::parse_key_rule(flags.input.key_rule))};
     stream = std::make_unique<shard::ShuffleStream>(std::move(stream), buffer);

@@ -19,7 +19,7 @@ Status run(Shell& shell, const ExtractFlags& flags) {
   const Stopwatch watch;
   shard::ExtractOptions options;
   options.input = MR_TRY(flags.input.options(shell));
-  options.fields = split_words(flags.fields);
+  options.fields = split_words(lower_case(flags.fields));
   options.existing = flags.overwrite ? shard::Existing::kReplace : shard::Existing::kRefuse;
   const std::vector<std::string> names = MR_TRY(flags.input.names(shell));
   shard::ExtractReport total;

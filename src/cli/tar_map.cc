@@ -83,6 +83,7 @@ Status run(Shell& shell, const MapFlags& flags) {
   options.fanout = flags.many ? shard::Fanout::kMany : shard::Fanout::kOne;
   options.jobs = flags.jobs;
   options.memory = flags.memory;
+  MR_TRY(check_memory(flags.memory));
   options.key_rule = MR_TRY(tar::parse_key_rule(flags.input.key_rule));
   const char* temporary = std::getenv("TMPDIR");
   const std::string parent = flags.temporary_directory.empty() ? (temporary != nullptr ? temporary : "/tmp")

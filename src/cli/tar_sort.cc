@@ -1,4 +1,5 @@
 // millrace tar sort and shuffle: any number of samples in bounded memory.
+#include "base/text.h"
 #include "base/units.h"
 #include "cli/common.h"
 #include "shard/sort.h"
@@ -34,7 +35,7 @@ Status run(Shell& shell, const SortFlags& flags, shard::SortBy by) {
   const Stopwatch watch;
   shard::SortOptions options;
   options.by = by;
-  options.field = flags.field;
+  options.field = lower_case(flags.field);
   options.seed = flags.seed;
   options.reverse = flags.reverse;
   options.memory = flags.memory;

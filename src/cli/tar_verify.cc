@@ -1,4 +1,6 @@
 // millrace tar verify: what is wrong with shards, and with --repair a new shard of what can be saved.
+#include <algorithm>
+
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/common.h"
@@ -66,6 +68,11 @@ void print_verdict(const shard::Verdict& verdict) {
   }
 }
 
+bool is_about_index_only(const shard::Verdict& verdict) {
+  return std::ranges::all_of(verdict.problems,
+                             [](const auto& problem) { return problem.fault == shard::Fault::kStaleIndex; });
+}
+
 Status repair(Shell& shell, const VerifyFlags& flags, const std::string& name,
               const shard::VerifyOptions& options) {
   const std::string output = flags.output.empty() ? repaired_name(name) : flags.output;
@@ -91,8 +98,12 @@ Status repair(Shell& shell, const VerifyFlags& flags, const std::string& name,
 Status run(Shell& shell, const VerifyFlags& flags) {
   shard::VerifyOptions options;
   options.input = MR_TRY(flags.input.options(shell));
-  options.expected_fields = split_words(flags.fields);
+  options.expected_fields = split_words(lower_case(flags.fields));
   const std::vector<std::string> names = MR_TRY(flags.input.names(shell));
+  if (flags.repair && std::ranges::find(names, shard::kStandardStream) != names.end()) {
+    return make_error(Code::kInvalid, "--repair reads twice and cannot read standard input")
+        .with_hint("save the stream to a file first");
+  }
   if (flags.repair && names.size() > 1 && !flags.output.empty()) {
     return make_error(Code::kInvalid, "--output names one file, and there are {} shards to repair",
                       names.size());
@@ -102,7 +113,13 @@ Status run(Shell& shell, const VerifyFlags& flags) {
     shard::Verdict verdict;
     {
       const auto bar = shell.bar("verifying");
-      verdict = MR_TRY(shard::verify_shard(name, options));
+      auto result = shard::verify_shard(name, options);
+      if (!result) {
+        fmt::print(stderr, "millrace: {}\n", printable(result.error().message()));
+        ++bad;
+        continue;
+      }
+      verdict = result.take();
     }
     if (shell.json) {
       Shell::print(as_json(verdict));
@@ -111,7 +128,14 @@ Status run(Shell& shell, const VerifyFlags& flags) {
     }
     if (verdict.problem_count == 0) continue;
     ++bad;
-    if (flags.repair) MR_TRY(repair(shell, flags, name, options));
+    if (!flags.repair) continue;
+    if (is_about_index_only(verdict)) {
+      shell.say(fmt::format(
+          "  the archive itself is in order: if its content is what it should be, millrace tar index {}",
+          name));
+      continue;
+    }
+    MR_TRY(repair(shell, flags, name, options));
   }
   if (bad == 0) return {};
   Error error = make_error(Code::kCorrupt, "{} of {} shards have problems", bad, names.size());

@@ -6,16 +6,20 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <memory>
 
+#include "base/ids.h"
 #include "base/text.h"
 
 namespace millrace::shard {
 
 namespace {
 
-Result<std::vector<std::string>> safe_parts(std::string_view name) {
+Result<std::vector<std::string>> safe_parts(const std::string_view whole) {
+  std::string_view name = whole;
   const auto refused = [&](std::string_view why) {
-    return make_error(Code::kDenied, "member \"{}\" {}: it is not extracted", name, why)
+    return make_error(Code::kDenied, "member \"{}\" {}: it is not extracted", printable(whole), why)
         .with_hint("look at the archive with millrace tar ls --members");
   };
   if (name.starts_with('/')) return refused("has an absolute name");
@@ -35,23 +39,47 @@ class Extraction {
  public:
   Extraction(File top, Existing existing) : top_(std::move(top)), existing_(existing) {}
 
-  Result<File> create(const tar::Member& member) {
+  // A file under way: it gets its name when it is whole.
+  struct Pending {
+    File directory;
+    File file;
+    std::string temporary_name;
+    std::string name;
+    ~Pending() {
+      if (!temporary_name.empty()) ::unlinkat(directory.descriptor(), temporary_name.c_str(), 0);
+    }
+  };
+
+  Result<std::unique_ptr<Pending>> create(const tar::Member& member) {
     const std::vector<std::string> parts = MR_TRY(safe_parts(member.name));
-    if (parts.empty()) return make_error(Code::kDenied, "member \"{}\" names no file", member.name);
-    const File directory = MR_TRY(open_directory({parts.begin(), parts.end() - 1}));
-    const std::string path = fmt::format("{}/{}", directory.name(), parts.back());
-    const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
-    const mode_t mode = (member.permissions() & 0777) | 0600;
-    int descriptor = ::openat(directory.descriptor(), parts.back().c_str(), flags, mode);
-    if (descriptor < 0 && errno == EEXIST && existing_ == Existing::kReplace) {
-      ::unlinkat(directory.descriptor(), parts.back().c_str(), 0);
-      descriptor = ::openat(directory.descriptor(), parts.back().c_str(), flags, mode);
-    }
-    if (descriptor < 0 && errno == EEXIST) {
-      return make_error(Code::kExists, "{} exists", path).with_hint("replace files with --overwrite");
-    }
+    if (parts.empty())
+      return make_error(Code::kDenied, "member \"{}\" names no file", printable(member.name));
+    auto pending = std::make_unique<Pending>();
+    pending->directory = MR_TRY(open_directory({parts.begin(), parts.end() - 1}));
+    pending->name = parts.back();
+    const std::string temporary = fmt::format(".millrace-{}.part", make_id());
+    const int descriptor =
+        ::openat(pending->directory.descriptor(), temporary.c_str(),
+                 O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, (member.permissions() & 0777) | 0600);
+    const std::string path = fmt::format("{}/{}", pending->directory.name(), parts.back());
     if (descriptor < 0) return make_system_error(errno, "creating " + path);
-    return File(descriptor, path);
+    pending->temporary_name = temporary;
+    pending->file = File(descriptor, path);
+    return pending;
+  }
+
+  Status finish(Pending& pending) {
+    const int directory = pending.directory.descriptor();
+    const unsigned flags = existing_ == Existing::kRefuse ? RENAME_NOREPLACE : 0;
+    if (::renameat2(directory, pending.temporary_name.c_str(), directory, pending.name.c_str(), flags) != 0) {
+      if (errno == EEXIST) {
+        return make_error(Code::kExists, "{} exists", printable(pending.file.name()))
+            .with_hint("replace files with --overwrite");
+      }
+      return make_system_error(errno, "creating " + pending.file.name());
+    }
+    pending.temporary_name.clear();
+    return {};
   }
 
   Status make_directory(const tar::Member& member) {
@@ -116,12 +144,13 @@ Result<ExtractReport> extract_shard(const std::string& shard, const std::string&
       continue;
     }
     if (!member->is_file) {
-      ++report.passed_over;
+      if (!member->is_directory) ++report.passed_over;
       continue;
     }
     if (!is_wanted(*member, options)) continue;
     const timespec times[2] = {{0, UTIME_OMIT}, {member->mtime_seconds(), 0}};
-    File file = MR_TRY(extraction.create(*member).within(shard));
+    const auto pending = MR_TRY(extraction.create(*member).within(shard));
+    File& file = pending->file;
     while (true) {
       const std::string_view piece = MR_TRY(members.next_piece());
       if (piece.empty()) break;
@@ -129,6 +158,7 @@ Result<ExtractReport> extract_shard(const std::string& shard, const std::string&
       report.bytes += piece.size();
     }
     ::futimens(file.descriptor(), times);
+    MR_TRY(extraction.finish(*pending));
     ++report.files;
   }
 }

@@ -80,6 +80,17 @@ TEST_F(ExtractTest, ExistingFilesStayUnlessAskedFor) {
   EXPECT_EQ(*read_file(out("x.txt"), 100), "new");
 }
 
+TEST_F(ExtractTest, ACutMemberLeavesNoHalfFile) {
+  ASSERT_TRUE(extract(raw_file("x.txt", "old")));
+  const std::string cut = raw_file("x.txt", std::string(3000, 'n')).substr(0, 1024);
+  ASSERT_TRUE(write_file_atomically(directory_.path("a.tar"), cut));
+  ExtractOptions replace;
+  replace.existing = Existing::kReplace;
+  EXPECT_FALSE(extract_shard(directory_.path("a.tar"), directory_.path("out"), replace));
+  EXPECT_EQ(*read_file(out("x.txt"), 100), "old");
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory_.path("out")), {}), 1);
+}
+
 TEST_F(ExtractTest, FieldsChooseFiles) {
   ExtractOptions options;
   options.fields = {"txt"};

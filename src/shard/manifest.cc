@@ -59,6 +59,10 @@ std::optional<std::string> key_fault(std::string_view key) {
       key.find('\0') != std::string_view::npos) {
     return fmt::format("\"{}\" cannot be a key: its last part must have no dot", key);
   }
+  const std::string in_slashes = "/" + std::string(key) + "/";
+  if (key.starts_with('/') || in_slashes.find("/../") != std::string::npos) {
+    return fmt::format("\"{}\" cannot be a key: extracted, it would leave its directory", key);
+  }
   return std::nullopt;
 }
 

@@ -116,7 +116,8 @@ Result<std::vector<Made>> collect(const std::string& directory, const std::strin
        entry.increment(failure)) {
     const std::string name = entry->path().filename().string();
     const auto place = key_and_field(name, key, fanout);
-    if (!place || !entry->is_regular_file() || entry->is_symlink()) continue;
+    std::error_code unknown;
+    if (!place || entry->symlink_status(unknown).type() != fs::file_type::regular) continue;
     Made& made = by_key[place->first];
     made.key = place->first;
     const auto [known, added] = made.fields.try_emplace(place->second);

@@ -6,6 +6,8 @@
 #include <charconv>
 #include <optional>
 
+#include "base/file.h"
+
 namespace millrace::shard {
 
 namespace {
@@ -43,12 +45,13 @@ Result<Names> alternatives(std::string_view inside, std::string_view specificati
   if (!low || !high) return bad_names(specification, "a range is two whole numbers");
   if (*high < *low) return bad_names(specification, "a range runs from the smaller number to the larger");
   if (*high - *low >= kMaxNames) return bad_names(specification, "names too many shards");
-  // Bash pads to the wider of the two where either is written with leading zeros.
+  // Padded to the wider of the two where the first is written with leading zeros.
   const bool is_padded = low_text.starts_with('0') && low_text.size() > 1;
   const size_t width = is_padded ? std::max(low_text.size(), inside.size() - dots - 2) : 0;
   Names names;
-  for (uint64_t number = *low; number <= *high; ++number)
-    names.push_back(fmt::format("{:0{}}", number, width));
+  for (uint64_t step = 0; step <= *high - *low; ++step) {
+    names.push_back(fmt::format("{:0{}}", *low + step, width));
+  }
   return names;
 }
 
@@ -118,7 +121,10 @@ Result<Names> expand_names(std::string_view specification) {
   Names names;
   while (true) {
     const size_t separator = specification.find("::");
-    const Names expanded = MR_TRY(expand_one(specification.substr(0, separator)));
+    const std::string literal(specification.substr(0, separator));
+    // A file that is really called so is meant itself: me@2.tar, a[1].tar.
+    const Names expanded = file_exists(literal) ? Names{} : MR_TRY(expand_one(literal));
+    if (expanded.empty()) names.push_back(literal);
     for (const std::string& name : expanded) {
       if (name.find_first_of("*?[") == std::string::npos) {
         names.push_back(name);

@@ -43,6 +43,16 @@ TEST(NamesTest, UnionsKeepTheirOrder) {
   EXPECT_EQ(expanded("b.tar::a-{0..1}.tar"), (Names{"b.tar", "a-0.tar", "a-1.tar"}));
 }
 
+TEST(NamesTest, AFileThatIsCalledSoIsMeantItself) {
+  millrace::testing::TemporaryDirectory directory;
+  ASSERT_TRUE(write_file_atomically(directory.path("x@2.tar"), "x"));
+  EXPECT_EQ(expanded(directory.path("x@2.tar")), (Names{directory.path("x@2.tar")}));
+}
+
+TEST(NamesTest, TheLargestNumberEndsARange) {
+  EXPECT_EQ(expanded("{18446744073709551615..18446744073709551615}"), (Names{"18446744073709551615"}));
+}
+
 TEST(NamesTest, GlobsFindFilesInNameOrder) {
   testing::TemporaryDirectory directory;
   for (const char* name : {"b.tar", "a.tar", "c.txt"})

@@ -3,6 +3,8 @@
 
 #include <fcntl.h>
 
+#include <algorithm>
+
 #include "base/text.h"
 #include "shard/input.h"
 
@@ -11,6 +13,17 @@ namespace millrace::shard {
 namespace {
 constexpr size_t kGatherBytes = 1 << 20;
 constexpr uint64_t kWritebackStep = 16 << 20;
+
+// A name that promises what we do not write.
+Status check_output_name(std::string_view path) {
+  for (const std::string_view ending : {".bz2", ".tbz2", ".xz", ".txz", ".lz4", ".zip", ".7z"}) {
+    if (path.ends_with(ending)) {
+      return make_error(Code::kUnsupported, "{}: writing {} files is not supported", path, ending)
+          .with_hint("write .tar, .tar.gz or .tar.zst, or say --compress none");
+    }
+  }
+  return {};
+}
 }  // namespace
 
 ShardFile::Sink::Sink(ShardFile& shard) : shard_(shard) {
@@ -48,6 +61,12 @@ Status ShardFile::Sink::finish() {
 }
 
 Result<std::unique_ptr<ShardFile>> ShardFile::create(const std::string& path, const OutputOptions& options) {
+  if (!options.compression) MR_TRY(check_output_name(path));
+  const std::optional<FileIdentity> existing = find_identity(path);
+  if (existing && std::ranges::find(options.inputs, *existing) != options.inputs.end()) {
+    return make_error(Code::kInvalid, "{} is also an input: it would be lost", path)
+        .with_hint("write to another name");
+  }
   std::unique_ptr<ShardFile> shard(new ShardFile());
   shard->path_ = path;
   shard->options_ = options;
@@ -108,7 +127,10 @@ void ShardFile::begin_sample(std::string_view key) {
 }
 
 void ShardFile::open_sample(std::string_view key, uint64_t key_hash) {
-  if (samples_ > 0 && key == sample_key_) return;
+  if (samples_ > 0 && key == sample_key_) {
+    ++repeated_keys_;
+    return;
+  }
   if (!seen_keys_.insert(key, key_hash)) ++repeated_keys_;
   sample_key_ = key;
   index_.begin_sample(writer_->offset(), key_hash);

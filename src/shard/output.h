@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/file.h"
 #include "base/hash.h"
@@ -28,6 +29,7 @@ struct OutputOptions {
   std::optional<tar::Compression> compression;  // none given: by the name
   IndexPolicy index = IndexPolicy::kBeside;
   tar::KeyRule key_rule = tar::KeyRule::kFirstDot;
+  std::vector<FileIdentity> inputs;  // what is being read: never replaced
 };
 
 struct ShardSummary {
@@ -35,7 +37,7 @@ struct ShardSummary {
   uint64_t samples = 0;
   uint64_t tar_bytes = 0;
   uint64_t stored_bytes = 0;
-  uint64_t repeated_keys = 0;  // samples whose key came before, with others in between
+  uint64_t repeated_keys = 0;  // samples whose key came before: a reader will refuse or join them
 };
 
 struct NewField {

@@ -114,6 +114,37 @@ TEST(ShardWriterTest, NoSamplesMakeOneEmptyShard) {
   EXPECT_EQ((*shards)[0].tar_bytes, 1024U);
 }
 
+TEST(ShardWriterTest, AnInputIsNeverReplaced) {
+  millrace::testing::TemporaryDirectory directory;
+  ASSERT_TRUE(write_file_atomically(directory.path("s-0.tar"), "an input"));
+  OutputOptions options;
+  options.inputs = {*find_identity(directory.path("s-0.tar"))};
+  ShardWriter writer(*OutputName::parse(directory.path("s-%d.tar")), {}, options);
+  const auto added = add_samples(writer, 1, 1);
+  ASSERT_FALSE(added);
+  EXPECT_EQ(added.error().code(), Code::kInvalid);
+  EXPECT_EQ(*read_file(directory.path("s-0.tar"), 100), "an input");
+}
+
+TEST(ShardWriterTest, EqualKeysAreCountedWhereverTheyStand) {
+  millrace::testing::TemporaryDirectory directory;
+  ShardWriter writer(*OutputName::parse(directory.path("s.tar")), {}, {});
+  const NewField fields[] = {{"txt", "x"}};
+  for (const char* key : {"a", "a", "b", "a"}) ASSERT_TRUE(writer.add(key, fields));
+  const auto shards = writer.finish();
+  ASSERT_TRUE(shards);
+  EXPECT_EQ((*shards)[0].repeated_keys, 2U);
+}
+
+TEST(ShardWriterTest, ANameThatPromisesAnotherFormatIsRefused) {
+  for (const char* name : {"a.tar.xz", "a.tar.bz2", "a.zip"}) {
+    ShardWriter writer(*OutputName::parse(name), {}, {});
+    const auto added = add_samples(writer, 1, 1);
+    ASSERT_FALSE(added) << name;
+    EXPECT_EQ(added.error().code(), Code::kUnsupported);
+  }
+}
+
 TEST(ShardWriterTest, AnUnwritableDirectoryIsAnError) {
   ShardWriter writer(*OutputName::parse("/nonexistent/s-%d.tar"), {}, {});
   const auto added = add_samples(writer, 1, 1);

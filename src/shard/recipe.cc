@@ -196,7 +196,11 @@ Result<RecipeBook> recipes_of_directory(const std::string& directory, tar::KeyRu
   fs::recursive_directory_iterator walk(directory, failure);
   for (; !failure && walk != fs::recursive_directory_iterator(); walk.increment(failure)) {
     std::error_code unknown;
-    if (!walk->is_regular_file(unknown)) continue;
+    if (!walk->is_regular_file(unknown)) {
+      // Dangling links, pipes, and links to directories, which are not followed.
+      if (walk->is_symlink(unknown) || !walk->is_directory(unknown)) ++book.loose_files;
+      continue;
+    }
     const std::string path = walk->path().lexically_relative(directory).string();
     const auto split = tar::is_archive_metadata(path) ? std::nullopt : tar::split_name(path, key_rule);
     if (!split) {

@@ -41,6 +41,7 @@ Salvage::Salvage(tar::Window& window, std::string name, const tar::ReadOptions& 
 
 Status Salvage::run() {
   while (true) {
+    const uint64_t offset_before = members_.offset();
     auto member = members_.next();
     if (!member) {
       Error error = member.take_error();
@@ -50,8 +51,14 @@ Status Salvage::run() {
       calls_.problem({fault, offset, error.message()});
       if (grouper_.finish()) MR_TRY(finish_group(true));
       if (fault == Fault::kTruncated) return {};
-      const bool found = MR_TRY(find_next_header(offset));
-      if (!found) return {};
+      // The block that was complained about is passed over, unless it is data behind end blocks: that may be
+      // whole.
+      const bool behind_end = members_.offset() != offset_before;
+      auto found = find_next_header(behind_end ? offset : offset + tar::kBlock);
+      // A decompressor that stumbled gives nothing more.
+      if (!found && is_about_content(found.error().code())) return {};
+      if (!found) return found.take_error();
+      if (!*found) return {};
       damage_before_ = true;
       resumed_ = true;
       continue;
@@ -76,8 +83,7 @@ Status Salvage::finish_group(bool beside_damage) {
   return calls_.sample(grouper_.completed(), damaged);
 }
 
-Result<bool> Salvage::find_next_header(uint64_t from) {
-  uint64_t at = from + tar::kBlock;
+Result<bool> Salvage::find_next_header(uint64_t at) {
   while (true) {
     const std::string_view view = MR_TRY(window_.view(at, at, 64 * tar::kBlock));
     if (view.size() < tar::kBlock) return false;

@@ -25,13 +25,15 @@ class Salvage {
 
   Status run();
 
+  // Behind the end blocks, or where reading stopped.
+  uint64_t end_offset() const { return members_.offset(); }
   uint64_t members() const { return members_seen_; }
   uint64_t samples() const { return grouper_.samples(); }
   uint64_t loose_members() const { return grouper_.loose_members(); }
 
  private:
   Status finish_group(bool beside_damage);
-  Result<bool> find_next_header(uint64_t from);
+  Result<bool> find_next_header(uint64_t at);
 
   tar::Window& window_;
   tar::MemberReader members_;

@@ -23,6 +23,9 @@ namespace {
 
 constexpr uint64_t kLeastMemory = 4 << 20;
 constexpr size_t kRunBuffer = 256 << 10;
+// Each run is an open file; systems allow a thousand.
+constexpr size_t kMostRuns = 512;
+constexpr size_t kSmallRunBuffer = 64 << 10;
 
 std::string big_endian(uint64_t value) {
   std::string bytes(8, 0);
@@ -145,13 +148,27 @@ class Sorter {
     one.push_back(arena.cursor());
     MR_TRY(write_run(std::move(one)));
     arena.clear();
-    return {};
+    return merge_many_runs();
   }
 
   Status spill_alone(const RunRecord& record) {
     RunWriter writer = MR_TRY(RunWriter::create(options_.temporary_directory));
     MR_TRY(writer.add(record));
-    return keep_run(writer);
+    MR_TRY(keep_run(writer));
+    return merge_many_runs();
+  }
+
+  // While reading goes on: too many runs become one.
+  Status merge_many_runs() {
+    std::deque<File> many;
+    {
+      std::lock_guard lock(mutex_);
+      if (spilled_.size() < kMostRuns) return {};
+      many.swap(spilled_);
+    }
+    std::vector<std::unique_ptr<RunCursor>> cursors;
+    for (const File& run : many) cursors.push_back(read_run(run, kSmallRunBuffer));
+    return write_run(std::move(cursors));
   }
 
   Status write_run(std::vector<std::unique_ptr<RunCursor>> from) {

@@ -32,23 +32,24 @@ uint64_t InputStream::loose_members() const {
 }
 
 MixStream::MixStream(std::vector<Part> parts) {
-  for (Part& part : parts) lanes_.push_back({std::move(part.stream), part.weight, 0});
+  for (Part& part : parts) lanes_.push_back({std::move(part.stream), part.weight, 0, false});
 }
 
 Result<const tar::Sample*> MixStream::next() {
-  while (!lanes_.empty()) {
+  while (true) {
     // The lane that is furthest behind its share gives next; ties go to the first.
-    const auto lane = std::ranges::min_element(lanes_, {}, [](const Lane& candidate) {
-      return (static_cast<double>(candidate.given) + 1) / candidate.weight;
-    });
-    const tar::Sample* sample = MR_TRY(lane->stream->next());
+    Lane* next = nullptr;
+    for (Lane& lane : lanes_) {
+      if (!lane.empty && (next == nullptr || lane.due() < next->due())) next = &lane;
+    }
+    if (next == nullptr) return nullptr;
+    const tar::Sample* sample = MR_TRY(next->stream->next());
     if (sample != nullptr) {
-      ++lane->given;
+      ++next->given;
       return sample;
     }
-    lanes_.erase(lane);
+    next->empty = true;
   }
-  return nullptr;
 }
 
 Result<Slice> parse_slice(std::string_view text) {
@@ -87,7 +88,8 @@ Result<const tar::Sample*> SliceStream::next() {
 }
 
 Result<const tar::Sample*> ShuffleStream::next() {
-  while (!drained_ && buffer_.size() < options_.samples && buffered_bytes_ < options_.bytes) {
+  while (!drained_ &&
+         (buffer_.empty() || (buffer_.size() < options_.samples && buffered_bytes_ < options_.bytes))) {
     const tar::Sample* sample = MR_TRY(before_->next());
     if (sample == nullptr) {
       drained_ = true;
@@ -158,7 +160,7 @@ Result<const tar::Sample*> SelectStream::next() {
       if (found == nullptr) found = whole->find(alternative);
     }
     if (found == nullptr) {
-      return make_error(Code::kNotFound, "sample \"{}\" has no field {}", whole->key,
+      return make_error(Code::kNotFound, "sample \"{}\" has no field {}", printable(whole->key),
                         fmt::join(choice.any_of, " or "))
           .with_hint("see what there is with millrace tar stat");
     }

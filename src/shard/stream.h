@@ -60,6 +60,8 @@ class MixStream final : public SampleStream {
     std::unique_ptr<SampleStream> stream;
     double weight;
     uint64_t given;
+    bool empty;
+    double due() const { return (static_cast<double>(given) + 1) / weight; }
   };
   std::vector<Lane> lanes_;
 };
@@ -84,7 +86,8 @@ class SliceStream final : public SampleStream {
   uint64_t position_ = 0;
 };
 
-// A buffer of samples from which each step gives a random one. Holds at most `samples` and `bytes`.
+// A buffer of samples from which each step gives a random one. Holds at most `samples`, and is
+// filled up to `bytes`: the last sample may go beyond.
 struct ShuffleBuffer {
   uint64_t samples = 0;
   uint64_t bytes = 0;

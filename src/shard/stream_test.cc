@@ -72,6 +72,17 @@ TEST_F(StreamTest, MixingKeepsProportionsExactly) {
   }
 }
 
+TEST_F(StreamTest, AnEmptyPartOfAMixCanStillBeAsked) {
+  auto part = samples("a", 1);
+  auto* input = static_cast<InputStream*>(part.get());
+  std::vector<MixStream::Part> parts;
+  parts.push_back({std::move(part), 1});
+  parts.push_back({samples("b", 2), 1});
+  MixStream mix(std::move(parts));
+  EXPECT_EQ(keys(mix).size(), 3U);
+  EXPECT_EQ(input->loose_members(), 0U);
+}
+
 TEST_F(StreamTest, MixingGoesOnWhenOnePartIsEmpty) {
   std::vector<MixStream::Part> parts;
   parts.push_back({samples("a", 1), 1});

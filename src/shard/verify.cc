@@ -107,7 +107,12 @@ class Repair {
                        return Status();
                      },
                      [this](Problem problem) { report_.lost.push_back(std::move(problem.text)); }});
-    return salvage.run();
+    MR_TRY(salvage.run());
+    if (salvage.loose_members() > 0) {
+      report_.lost.push_back(fmt::format(
+          "{} members that belong to no sample (directories, links, other files)", salvage.loose_members()));
+    }
+    return {};
   }
 
   void take(const tar::Group& group, bool beside_damage) {
@@ -212,7 +217,7 @@ Result<MappedFile> map_plain(const std::string& shard, const std::string& tempor
   while (true) {
     auto got = input->plain().read_some(buffer);
     if (!got) {
-      report.lost.push_back(got.error().message());
+      report.lost.push_back(got.error().message() + "; samples shortly before that may hold wrong bytes");
       break;
     }
     if (*got == 0) break;
@@ -252,6 +257,14 @@ Result<Verdict> verify_shard(const std::string& shard, const VerifyOptions& opti
   verdict.members = salvage.members();
   verdict.loose_members = salvage.loose_members();
   verdict.tar_bytes = (*input)->window().end();
+  // Tar pads to some kilobytes. Megabytes of zeros are a download that was interrupted after its space was
+  // reserved.
+  constexpr uint64_t kMostPadding = 1 << 20;
+  if (verdict.problem_count == 0 && verdict.tar_bytes > salvage.end_offset() + kMostPadding) {
+    note(verdict, {Fault::kTruncated, salvage.end_offset(),
+                   fmt::format("{} zero bytes follow the end at byte {}: an interrupted copy?",
+                               verdict.tar_bytes - salvage.end_offset(), salvage.end_offset())});
+  }
   judge_index(verdict, identity);
   if (options.input.progress != nullptr) options.input.progress->add(0, verdict.samples);
   return verdict;
@@ -265,6 +278,8 @@ Result<RepairReport> repair_shard(const std::string& shard, const std::string& r
   output.key_rule = options.input.read.group.key_rule;
   const auto out = MR_TRY(ShardFile::create(repaired, output));
   RepairReport report = MR_TRY(Repair(archive, shard, options).run(*out));
+  if (report.kept_samples == 0)
+    return make_error(Code::kCorrupt, "{}: there is no whole sample to save", shard);
   MR_TRY(out->finish());
   report.lost.insert(report.lost.begin(), unpacking.lost.begin(), unpacking.lost.end());
   return report;

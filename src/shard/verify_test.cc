@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "base/testing/temporary_directory.h"
 #include "shard/index_file.h"
 #include "shard/stream.h"
@@ -151,6 +153,32 @@ TEST_F(VerifyTest, RepairKeepsWholeSamplesOfACutShard) {
   EXPECT_FALSE(report.lost.empty());
   // Only the end blocks are gone: every sample is whole.
   EXPECT_EQ(repaired(good(), report).size(), 3U);
+}
+
+TEST_F(VerifyTest, ZerosOverAHeaderLoseThatSampleOnly) {
+  for (const size_t zeros : {512, 1024, 4096, 40960}) {
+    const std::string bytes =
+        raw_file("0.cls", "0") + raw_file("0.txt", "Z") + std::string(zeros, '\0') + good() + end_blocks();
+    RepairReport report;
+    EXPECT_EQ(repaired(bytes, report),
+              (Texts{"0 cls=0 txt=Z", "a cls=1 txt=A", "b cls=2 txt=B", "c cls=3 txt=C"}))
+        << zeros;
+    std::filesystem::remove(directory_.path("b.tar"));
+    EXPECT_GE(verdict(bytes).problem_count, 1U);
+  }
+}
+
+TEST_F(VerifyTest, MegabytesOfZerosBehindTheEndAreACopyCutShort) {
+  EXPECT_EQ(verdict(good() + std::string(20'480, '\0')).problem_count, 0U);
+  const Verdict result = verdict(good() + std::string(2 << 20, '\0'));
+  ASSERT_EQ(result.problem_count, 1U);
+  EXPECT_EQ(result.problems[0].fault, Fault::kTruncated);
+}
+
+TEST_F(VerifyTest, NothingToSaveIsAnErrorAndLeavesNoFile) {
+  ASSERT_TRUE(write_file_atomically(path(), std::string(5000, 'x')));
+  EXPECT_FALSE(repair_shard(path(), directory_.path("b.tar"), {}));
+  EXPECT_FALSE(file_exists(directory_.path("b.tar")));
 }
 
 TEST_F(VerifyTest, RepairKeepsTheFirstOfADoubledField) {

@@ -60,6 +60,19 @@ uint32_t correction(const Header& header) {
 
 }  // namespace
 
+bool is_extension(char type) {
+  switch (type) {
+    case kTypePax:
+    case kTypePaxSolaris:
+    case kTypePaxGlobal:
+    case kTypeGnuLongName:
+    case kTypeGnuLongLink:
+      return true;
+    default:
+      return false;
+  }
+}
+
 std::string_view text_field(const char* field, size_t width) {
   const void* end = std::memchr(field, 0, width);
   return {field, end != nullptr ? static_cast<size_t>(static_cast<const char*>(end) - field) : width};

@@ -53,6 +53,9 @@ inline constexpr char kTypeGnuLongName = 'L';
 inline constexpr char kTypeGnuLongLink = 'K';
 inline constexpr char kTypeGnuSparse = 'S';
 
+// Headers that say something about a member that follows.
+bool is_extension(char type);
+
 // A NUL-terminated or full-width text field.
 std::string_view text_field(const char* field, size_t width);
 

@@ -2,7 +2,7 @@
 //
 // IndexBuilder takes samples one by one from whoever writes a shard. IndexFeed takes a shard's bytes as they
 // pass (a file being read, an upload) and finds the samples itself. Both give the same bytes for the same
-// shard. Memory: 52 bytes per sample with one field, 16 more for each further field. One thread.
+// shard. Memory: 48 bytes per sample with one field, 16 more for each further field. One thread.
 #pragma once
 
 #include <cstdint>

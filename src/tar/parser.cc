@@ -22,19 +22,6 @@ struct Parser::Pending {
 
 namespace {
 
-bool is_extension(char type) {
-  switch (type) {
-    case kTypePax:
-    case kTypePaxSolaris:
-    case kTypePaxGlobal:
-    case kTypeGnuLongName:
-    case kTypeGnuLongLink:
-      return true;
-    default:
-      return false;
-  }
-}
-
 // Links, devices and directories have no data whatever their size field says (as GNU tar and Python read).
 bool has_no_data(char type) {
   return type >= kTypeHardLink && type <= kTypeFifo;
@@ -83,6 +70,7 @@ uint32_t Member::permissions() const {
 
 Result<Parser::Found> Parser::step(std::string_view window) {
   uint64_t at = 0;
+  bool only_globals = true;
   Pending pending;
   own_records_.clear();
   while (true) {
@@ -91,7 +79,10 @@ Result<Parser::Found> Parser::step(std::string_view window) {
       return Found::kNeedBytes;
     }
     const auto& header = *reinterpret_cast<const Header*>(window.data() + at);
-    if (header.name[0] == 0 && at == 0 && all_zero(window.substr(0, kBlock))) {
+    if (header.name[0] == 0 && only_globals && all_zero(window.substr(at, kBlock))) {
+      // Global headers alone, as git archive writes for an empty tree, belong to no member.
+      offset_ += at;
+      window.remove_prefix(std::exchange(at, 0));
       const Found found = MR_TRY(zero_block(window));
       if (found != Found::kMember) return found;
       window.remove_prefix(kBlock);
@@ -121,6 +112,7 @@ Result<Parser::Found> Parser::step(std::string_view window) {
     }
     MR_TRY(extension(header, window.substr(body, static_cast<size_t>(*size)), pending)
                .within(fmt::format("extension header at byte {}", offset_ + at)));
+    only_globals &= header.type == kTypePaxGlobal;
     at = end;
   }
 }

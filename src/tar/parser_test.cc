@@ -203,6 +203,15 @@ TEST(ParserTest, AGlobalTimeHoldsUntilAMembersOwn) {
   EXPECT_EQ(reader.next().take()->mtime_seconds(), 5);
 }
 
+TEST(ParserTest, GlobalHeadersAloneAreAnEmptyArchive) {
+  const std::string archive = pax_header(pax_record("comment", "0123"), kTypePaxGlobal) + end_blocks();
+  MappedWindow window(archive);
+  MemberReader reader(window, "test.tar");
+  const auto member = reader.next();
+  ASSERT_TRUE(member) << member.error().message();
+  EXPECT_EQ(*member, nullptr);
+}
+
 TEST(ParserTest, TheGlobalCommentOfGitChangesNothing) {
   const std::string global = pax_header(pax_record("comment", "0123456789abcdef"), kTypePaxGlobal);
   EXPECT_TRUE(read_only_member(global + raw_file("a.x", "1")).self_contained);

@@ -57,14 +57,24 @@ Error MemberReader::data_cut(uint64_t wanted_end) const {
 
 // One archive only: what follows the end blocks may be padding, never data that nobody would see.
 Status MemberReader::check_tail() {
-  uint64_t at = parser_.offset();
+  const uint64_t end = parser_.offset();
+  uint64_t at = end;
   while (true) {
     auto view = window_.view(at, at, kBlock);
     if (!view) return placed(view.take_error());
     if (view->empty()) return {};
-    if (!all_zero(*view)) return data_after_end(archive_name_, parser_.offset());
-    at += view->size();
+    if (!all_zero(*view)) {
+      parser_.jump(at + view->find_first_not_of('\0') / kBlock * kBlock);
+      return data_after_end(archive_name_, end);
+    }
+    at += view->size() < kBlock ? view->size() : view->size() / kBlock * kBlock;
   }
+}
+
+void MemberReader::jump(uint64_t offset) {
+  parser_.jump(offset);
+  ended_ = false;
+  tail_checked_ = false;
 }
 
 Result<std::string_view> MemberReader::bytes_keeping(uint64_t keep, uint64_t offset, uint64_t size) {

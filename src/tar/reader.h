@@ -19,7 +19,8 @@ class MemberReader {
   MemberReader(Window& window, std::string archive_name, Archives archives = Archives::kOne)
       : window_(window), archive_name_(std::move(archive_name)), parser_(archives) {}
 
-  // The next member, or null at the end of the archive (an error where data follows that end).
+  // The next member, or null at the end of the archive. Data behind that end is an error; offset() is then
+  // where it begins.
   Result<const Member*> next() { return next_keeping(parser_.offset()); }
   // The same, while the bytes from `keep` on stay in sight.
   Result<const Member*> next_keeping(uint64_t keep);
@@ -34,7 +35,7 @@ class MemberReader {
   Result<std::string_view> next_piece();
 
   // Goes on at another header, forward only: how verify passes over damage.
-  void jump(uint64_t offset) { parser_.jump(offset); }
+  void jump(uint64_t offset);
   uint64_t offset() const { return parser_.offset(); }
   const std::string& archive_name() const { return archive_name_; }
 

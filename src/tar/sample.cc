@@ -48,6 +48,25 @@ const Sample* SampleView::show(const Group& group, std::string_view blocks) {
   return &sample_;
 }
 
+namespace {
+
+// A global header in front of a member would act on whatever follows it elsewhere.
+std::string without_global_headers(std::string_view blocks) {
+  std::string kept;
+  while (blocks.size() >= kBlock) {
+    const auto& header = *reinterpret_cast<const Header*>(blocks.data());
+    if (!is_extension(header.type)) break;
+    const auto body = static_cast<uint64_t>(number_field(header.size, sizeof header.size).value_or(0));
+    const std::string_view extension = blocks.substr(0, kBlock + padded(body));
+    if (header.type != kTypePaxGlobal) kept += extension;
+    blocks.remove_prefix(extension.size());
+  }
+  kept += blocks;
+  return kept;
+}
+
+}  // namespace
+
 Result<const Sample*> SampleReader::next() {
   for (const std::string& blocks : std::exchange(held_loose_, {})) MR_TRY(on_loose_(blocks));
   while (true) {
@@ -67,9 +86,9 @@ Result<const Sample*> SampleReader::next() {
       const uint64_t keep = grouper_.pending_offset(offset);
       const std::string_view blocks = MR_TRY(members_.bytes_keeping(keep, offset, size));
       if (keep < offset) {
-        held_loose_.emplace_back(blocks);
+        held_loose_.push_back(without_global_headers(blocks));
       } else {
-        MR_TRY(on_loose_(blocks));
+        MR_TRY(on_loose_(without_global_headers(blocks)));
       }
     }
   }

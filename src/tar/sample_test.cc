@@ -290,5 +290,21 @@ TEST(SampleReaderTest, ASampleLargerThanTheStreamMayHoldIsAnError) {
   EXPECT_TRUE(all.error->message().starts_with("test.tar: "));
 }
 
+TEST(SampleReaderTest, LooseMembersLeaveTheirGlobalHeadersBehind) {
+  const std::string loose = raw_file("README", "hello");
+  const std::string archive =
+      pax_header(pax_record("mtime", "99"), kTypePaxGlobal) + loose + raw_file("a.x", "1") + end_blocks();
+  MappedWindow window(archive);
+  SampleReader reader(window, "test.tar");
+  std::string shown;
+  reader.on_loose([&](std::string_view blocks) {
+    shown += blocks;
+    return Status();
+  });
+  while (reader.next().take() != nullptr) {
+  }
+  EXPECT_EQ(shown, loose);
+}
+
 }  // namespace
 }  // namespace millrace::tar

@@ -70,7 +70,7 @@ def test_existing_files_are_replaced_only_with_overwrite(millrace, tmp_path):
     millrace("tar", "extract", "in.tar", "-d", "out", "--overwrite")
     assert (tmp_path / "out" / "0001.jpg").read_bytes() == b"picture 1"
     (tmp_path / "other" / "0001.jpg").mkdir(parents=True)
-    millrace("tar", "extract", "in.tar", "-d", "other", "--overwrite", code=1)
+    millrace("tar", "extract", "in.tar", "-d", "other", "--overwrite", code=2)
     assert (tmp_path / "other" / "0001.jpg").is_dir()
 
 
