@@ -212,6 +212,17 @@ TEST(ParserTest, GlobalHeadersAloneAreAnEmptyArchive) {
   EXPECT_EQ(*member, nullptr);
 }
 
+TEST(ParserTest, DataBehindGlobalHeadersAndTheEndIsFoundInSmallReadsToo) {
+  const std::string archive =
+      pax_header(pax_record("comment", "0123"), kTypePaxGlobal) + end_blocks() + raw_file("a.x", "1");
+  for (const size_t step : {1, 512, 1000, 100'000}) {
+    StringSource source(archive, step);
+    StreamWindow window(source);
+    MemberReader reader(window, "test.tar");
+    EXPECT_FALSE(reader.next()) << step;
+  }
+}
+
 TEST(ParserTest, TheGlobalCommentOfGitChangesNothing) {
   const std::string global = pax_header(pax_record("comment", "0123456789abcdef"), kTypePaxGlobal);
   EXPECT_TRUE(read_only_member(global + raw_file("a.x", "1")).self_contained);

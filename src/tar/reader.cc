@@ -11,6 +11,7 @@ Result<const Member*> MemberReader::next_keeping(uint64_t keep) {
     if (!std::exchange(tail_checked_, true)) MR_TRY(check_tail());
     return nullptr;
   }
+  const bool earlier_wanted = keep < parser_.offset();
   uint64_t want = kBlock;
   while (true) {
     const uint64_t at = parser_.offset();
@@ -24,7 +25,7 @@ Result<const Member*> MemberReader::next_keeping(uint64_t keep) {
     if (*found == Parser::Found::kEnd) {
       ended_ = true;
       // Looking at the tail lets go of what came before: not while somebody still wants it.
-      return keep < at ? Result<const Member*>(nullptr) : next_keeping(keep);
+      return earlier_wanted ? Result<const Member*>(nullptr) : next_keeping(keep);
     }
     // step may have passed over zero blocks, so what is in sight is counted from where it stands now.
     const uint64_t have = bytes.size() - (parser_.offset() - at);
