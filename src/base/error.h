@@ -2,7 +2,7 @@
 //
 // An Error is one of about a dozen codes plus a message that each layer extends once with what it was
 // doing ("reading shard.tar: member a.jpg at byte 512: …") and an optional hint for the person who reads
-// it. Move-only and one pointer wide, so a Result<T> on a hot path costs one word. Not thread-shared.
+// it. Move-only and one pointer wide, so that a Result<T> on a hot path stays small. Not thread-shared.
 #pragma once
 
 #include <fmt/format.h>

@@ -14,6 +14,20 @@ namespace {
 constexpr size_t kPage = 4096;
 // Whoever passes over data wants headers: little is read behind a gap, more as long as there is none.
 constexpr size_t kReadAfterSkip = 4096;
+
+Result<PageMemory> make_page_memory(size_t bytes) {
+  const size_t whole_pages = (bytes + kPage - 1) / kPage * kPage;
+  PageMemory memory(static_cast<std::byte*>(std::aligned_alloc(kPage, whole_pages)));
+  if (!memory) return make_error(Code::kTooLarge, "the system has no {} of memory left", format_bytes(bytes));
+  return memory;
+}
+
+Error too_large_for_memory(uint64_t bytes, uint64_t at, uint64_t limit) {
+  return make_error(Code::kTooLarge, "{} at byte {} must be in memory at once, the limit is {}",
+                    format_bytes(bytes), at, format_bytes(limit))
+      .with_hint("allow larger samples with --max-sample");
+}
+
 }  // namespace
 
 Result<uint64_t> skip_by_reading(ByteSource& source, uint64_t bytes) {
@@ -65,19 +79,6 @@ Result<std::string_view> StreamWindow::view(uint64_t keep, uint64_t at, uint64_t
 
 void FreePages::operator()(std::byte* memory) const {
   std::free(memory);
-}
-
-Result<PageMemory> make_page_memory(size_t bytes) {
-  const size_t whole_pages = (bytes + kPage - 1) / kPage * kPage;
-  PageMemory memory(static_cast<std::byte*>(std::aligned_alloc(kPage, whole_pages)));
-  if (!memory) return make_error(Code::kTooLarge, "the system has no {} of memory left", format_bytes(bytes));
-  return memory;
-}
-
-Error too_large_for_memory(uint64_t bytes, uint64_t at, uint64_t limit) {
-  return make_error(Code::kTooLarge, "{} at byte {} must be in memory at once, the limit is {}",
-                    format_bytes(bytes), at, format_bytes(limit))
-      .with_hint("allow larger samples with --max-sample");
 }
 
 Status StreamWindow::make_room(uint64_t keep, uint64_t until) {

@@ -53,10 +53,6 @@ struct FreePages {
   void operator()(std::byte* memory) const;
 };
 using PageMemory = std::unique_ptr<std::byte[], FreePages>;
-Result<PageMemory> make_page_memory(size_t bytes);
-
-Error too_large_for_memory(uint64_t bytes, uint64_t at, uint64_t limit);
-
 class StreamWindow final : public Window {
  public:
   // Half a processor's second-level cache: larger buffers fall out of it and read slower.
