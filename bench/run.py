@@ -21,6 +21,9 @@ import tarfile
 import io
 import time
 
+import store_get
+import store_put
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MILLRACE = str(ROOT / "build/release/millrace")
 TAR_BENCH = str(ROOT / "build/release/bench/tar_bench")
@@ -244,6 +247,34 @@ def bench_shuffle(table):
                   outside(f"{MILLRACE} -q tar shuffle --memory 256M {names} -o {out}/s-%06d.tar", clean),
                   {"tar -x | shuf | tar -c, fsync": outside(f"{PEERS}/extract_shuf_tar.sh {out}/t.tar {out}/scratch {names}", clean)},
                   (sum(path.stat().st_size for path in prepared) / 1e9, "GB"))
+
+
+def bench_get(table):
+    store_get.run(True, False, table.rounds, 2)
+
+
+def bench_get_bbr(table):
+    store_get.run(False, False, table.rounds, 2, [case for case in store_get.CASES if case[0] == "1 MiB"])
+
+
+def bench_get_https(table):
+    store_get.run(True, True, table.rounds, 2, [case for case in store_get.CASES if case[1] >= 1 << 20])
+
+
+def bench_put(table):
+    store_put.put_large(table.rounds)
+
+
+def bench_put_small(table):
+    store_put.put_small(table.rounds)
+
+
+def bench_cold(table):
+    store_put.cold(table.rounds)
+
+
+def bench_million(table):
+    store_put.million(table.rounds)
 
 
 BENCHES = {name[6:]: call for name, call in globals().items() if name.startswith("bench_")}

@@ -32,6 +32,32 @@ run "head -c 3000000 shuffled-000000.tar > cut.tar"
 run "millrace tar verify --repair cut.tar || true"
 run "millrace tar verify cut.repaired.tar"
 
+chapter "7. A store: one command, plain HTTP"
+port=$(/usr/bin/python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+store="http://127.0.0.1:$port"
+printf '\033[2m$ millrace up --data store --listen 127.0.0.1:%s &\033[0m\n' "$port"
+millrace --quiet up --data store --listen "127.0.0.1:$port" &
+node=$!
+trap 'kill -TERM $node 2>/dev/null; wait $node 2>/dev/null || true' EXIT
+until curl -sf "$store/-/ready" > ready.json; do kill -0 $node; done
+run "curl -sf -T shuffled-000000.tar $store/train/shuffled-000000.tar"
+run "millrace put 'shuffled-{000001..000005}.tar' $store/train/"
+run "../examples/fashion_mnist.py test | millrace shard - --max-samples 5000 -o $store/test/test-%06d.tar"
+
+chapter "8. What is there, and a look inside without fetching it whole"
+run "millrace ls $store/train/"
+run "curl -sfI $store/train/shuffled-000000.tar | grep -i -E 'etag|length|millrace'"
+member=$(tar -tf shuffled-000000.tar | sed -n 1p)
+run "curl -sf '$store/train/shuffled-000000.tar?member=$member' | od -A n -c | sed -n 1p"
+run "curl -sf '$store/train/shuffled-000000.tar?samples=100-101' | tar -t"
+run "millrace tar stat '$store/train/shuffled-{000000..000001}.tar' | sed -n 1,3p"
+
+chapter "9. What it did"
+run "curl -sf $store/-/metrics | grep -E '^millrace_(request_sent_bytes|request_received_bytes|drive_bytes)' | sed -n 1,8p"
+kill -TERM $node && wait $node
+trap - EXIT
+run "millrace fsck --deep store/drive"
+
 chapter "Summary"
 millrace tar stat --json 'shuffled-*.tar' > stat.json
 ended=$(date +%s%N)

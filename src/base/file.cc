@@ -246,6 +246,15 @@ Result<std::string> read_file(const std::string& path, uint64_t most_bytes) {
   }
 }
 
+Status write_secret_file(const std::string& path, std::string_view bytes) {
+  AtomicFile file = MR_TRY(AtomicFile::create(path));
+  if (::fchmod(file.file().descriptor(), S_IRUSR | S_IWUSR) != 0) {
+    return make_system_error(errno, "protecting " + path);
+  }
+  MR_TRY(file.file().write_all(bytes));
+  return file.finish();
+}
+
 Status write_file_atomically(const std::string& path, std::string_view bytes) {
   AtomicFile atomic = MR_TRY(AtomicFile::create(path));
   MR_TRY(atomic.file().write_all(bytes));

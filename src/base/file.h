@@ -96,6 +96,8 @@ std::optional<FileIdentity> find_identity(const std::string& path);
 
 Result<std::string> read_file(const std::string& path, uint64_t most_bytes);
 Status write_file_atomically(const std::string& path, std::string_view bytes);
+// The same for secrets: readable by their owner only, from the first byte on.
+Status write_secret_file(const std::string& path, std::string_view bytes);
 Status remove_file_if_present(const std::string& path);
 bool file_exists(const std::string& path);
 Result<uint64_t> file_size(const std::string& path);

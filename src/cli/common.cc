@@ -6,6 +6,7 @@
 
 #include "base/threads.h"
 #include "base/units.h"
+#include "net/url.h"
 #include "shard/names.h"
 
 namespace millrace::cli {
@@ -35,8 +36,9 @@ CLI::Validator at_least_one() {
 }
 
 void InputFlags::add_to(CLI::App& verb) {
-  verb.add_option("shards", shards,
-                  "Shards: files, a-{000..123}.tar, a-@000124.tar, globs, or - for standard input")
+  verb.add_option(
+          "shards", shards,
+          "Shards: files or addresses, a-{000..123}.tar, a-@000124.tar, globs, or - for standard input")
       ->required()
       ->type_name("SHARD");
   verb.add_option("--key-rule", key_rule, "How names split into key and field: first-dot or last-dot")
@@ -51,14 +53,17 @@ Result<shard::InputOptions> InputFlags::options(Shell& shell) const {
   options.read.group.key_rule = MR_TRY(tar::parse_key_rule(key_rule));
   options.max_sample = max_sample;
   options.progress = &shell.progress;
+  options.stores = MR_TRY(shell.stores());
   return options;
 }
 
 Result<std::vector<std::string>> InputFlags::names(Shell& shell) const {
-  std::vector<std::string> names = MR_TRY(shard::expand_names(shards));
+  transfer::Stores* stores = MR_TRY(shell.stores());
+  std::vector<std::string> names = MR_TRY(shard::expand_names(shards, stores));
   uint64_t bytes = 0;
   for (const std::string& name : names) {
-    if (name == shard::kStandardStream) return names;
+    // To ask a store for every size would cost a request per shard.
+    if (name == shard::kStandardStream || net::is_url(name)) return names;
     bytes += MR_TRY(file_size(name));
   }
   shell.progress.expect(bytes);
@@ -67,7 +72,9 @@ Result<std::vector<std::string>> InputFlags::names(Shell& shell) const {
 
 void OutputFlags::add_to(CLI::App& verb) {
   verb.add_option("-o,--output", output,
-                  "Where to write: out-%06d.tar for many shards, one name for one, - for standard output")
+                  "Where to write: out-%06d.tar for many shards, one name for one, mr://bucket/out-%06d.tar "
+                  "for a store, - for "
+                  "standard output")
       ->required()
       ->type_name("NAME");
   add_bytes(verb, "--max-bytes", max_bytes,
@@ -87,32 +94,33 @@ Result<shard::OutputName> OutputFlags::name(const Shell& shell) const {
   return shard::OutputName::parse(output);
 }
 
-Result<shard::OutputOptions> OutputFlags::options(const InputFlags& input) const {
+Result<shard::OutputOptions> OutputFlags::options(Shell& shell, const InputFlags& input) const {
   shard::OutputOptions options;
+  options.stores = MR_TRY(shell.stores());
   if (!compress.empty()) options.compression = MR_TRY(tar::parse_output_compression(compress));
   options.index = no_index ? shard::IndexPolicy::kNone : shard::IndexPolicy::kBeside;
   options.key_rule = MR_TRY(tar::parse_key_rule(input.key_rule));
   return options;
 }
 
-Result<std::unique_ptr<shard::ShardWriter>> OutputFlags::writer(const Shell& shell,
-                                                                const InputFlags& input) const {
+Result<std::unique_ptr<shard::ShardWriter>> OutputFlags::writer(Shell& shell, const InputFlags& input) const {
   const shard::OutputName output_name = MR_TRY(name(shell));
   const bool limited = max_bytes != OutputFlags().max_bytes || max_samples != OutputFlags().max_samples;
   if (limited && !output_name.numbered()) {
     return make_error(Code::kInvalid,
                       "--max-bytes and --max-samples need a numbered output, and \"{}\" has no %06d", output);
   }
-  shard::OutputOptions output_options = MR_TRY(options(input));
-  const std::vector<std::string> inputs = MR_TRY(shard::expand_names(input.shards));
+  shard::OutputOptions output_options = MR_TRY(options(shell, input));
+  const std::vector<std::string> inputs = MR_TRY(shard::expand_names(input.shards, output_options.stores));
   for (const std::string& one : inputs) {
+    if (net::is_url(one)) output_options.input_names.push_back(one);
     if (const auto identity = find_identity(one)) output_options.inputs.push_back(*identity);
   }
   return std::make_unique<shard::ShardWriter>(output_name, limits(), output_options);
 }
 
 std::string OutputFlags::temporary_directory() const {
-  if (output != shard::kStandardStream) return directory_of(output);
+  if (output != shard::kStandardStream && !net::is_url(output)) return directory_of(output);
   const char* chosen = std::getenv("TMPDIR");
   return chosen != nullptr ? chosen : "/tmp";
 }

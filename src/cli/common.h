@@ -40,8 +40,8 @@ struct OutputFlags {
   void add_to(CLI::App& verb);
   Result<shard::OutputName> name(const Shell& shell) const;
   shard::ShardLimits limits() const { return {max_bytes, max_samples}; }
-  Result<shard::OutputOptions> options(const InputFlags& input) const;
-  Result<std::unique_ptr<shard::ShardWriter>> writer(const Shell& shell, const InputFlags& input) const;
+  Result<shard::OutputOptions> options(Shell& shell, const InputFlags& input) const;
+  Result<std::unique_ptr<shard::ShardWriter>> writer(Shell& shell, const InputFlags& input) const;
   // Where temporary files go by default: beside the output, whose drive must hold it all anyway.
   std::string temporary_directory() const;
 };
@@ -59,6 +59,23 @@ void add_jobs(CLI::App& verb, unsigned& jobs, const std::string& help);
 unsigned default_jobs();
 
 // One per verb, called by main.
+void add_bucket(CLI::App& app, Shell& shell);
+void add_config(CLI::App& app, Shell& shell);
+void add_drives(CLI::App& app, Shell& shell);
+void add_fsck(CLI::App& app, Shell& shell);
+void add_keys(CLI::App& app, Shell& shell);
+void add_bench(CLI::App& app, Shell& shell);
+void add_cat(CLI::App& app, Shell& shell);
+void add_cp(CLI::App& app, Shell& shell);
+void add_du(CLI::App& app, Shell& shell);
+void add_get(CLI::App& app, Shell& shell);
+void add_ls(CLI::App& app, Shell& shell);
+void add_mb(CLI::App& app, Shell& shell);
+void add_put(CLI::App& app, Shell& shell);
+void add_rb(CLI::App& app, Shell& shell);
+void add_rm(CLI::App& app, Shell& shell);
+void add_stat(CLI::App& app, Shell& shell);
+void add_sync(CLI::App& app, Shell& shell);
 void add_shard(CLI::App& app, Shell& shell);
 void add_tar_cat(CLI::App& tar, Shell& shell);
 void add_tar_extract(CLI::App& tar, Shell& shell);
@@ -72,6 +89,7 @@ void add_tar_split(CLI::App& tar, Shell& shell);
 void add_tar_stat(CLI::App& tar, Shell& shell);
 void add_tar_verify(CLI::App& tar, Shell& shell);
 
+void add_up(CLI::App& app, Shell& shell);
 // `tar -cf - dataset | tarshards out-%06d.tar`
 void add_tarshards(CLI::App& app, Shell& shell);
 

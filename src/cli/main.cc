@@ -29,6 +29,24 @@ int complain(const Error& error) {
 void add_verbs(CLI::App& app, Shell& shell) {
   using namespace millrace::cli;
   app.require_subcommand(1);
+  add_up(app, shell);
+  add_config(app, shell);
+  add_keys(app, shell);
+  add_bucket(app, shell);
+  add_drives(app, shell);
+  add_fsck(app, shell);
+  add_put(app, shell);
+  add_get(app, shell);
+  add_ls(app, shell);
+  add_cat(app, shell);
+  add_stat(app, shell);
+  add_du(app, shell);
+  add_cp(app, shell);
+  add_sync(app, shell);
+  add_rm(app, shell);
+  add_mb(app, shell);
+  add_rb(app, shell);
+  add_bench(app, shell);
   add_shard(app, shell);
   CLI::App* tar = app.add_subcommand("tar", "Look at, change, check and take apart tar shards");
   tar->require_subcommand(1);
@@ -57,6 +75,10 @@ int run(int argc, char** argv) {
   app.add_flag("--json", shell.json, "Results as JSON on standard output");
   app.add_flag("-q,--quiet", shell.quiet, "Say nothing but errors and warnings");
   app.add_flag("-v,--verbose", shell.verbose, "Say more of what is done");
+  app.add_option("--ca-file", shell.ca_file, "Certificates to trust, PEM (default: the system's)")
+      ->type_name("FILE");
+  app.add_flag("--insecure-tls", shell.insecure,
+               "Trust any certificate: for a self-signed server of your own");
   if (as_tarshards) {
     millrace::cli::add_tarshards(app, shell);
   } else {

@@ -6,6 +6,7 @@
 
 #include "base/random.h"
 #include "cli/common.h"
+#include "net/url.h"
 #include "shard/manifest.h"
 #include "shard/recipe.h"
 #include "shard/sort.h"
@@ -61,7 +62,7 @@ Status number_classes(shard::RecipeBook& book, const std::string& path) {
 Status from_recipes(Shell& shell, const ShardFlags& flags, shard::RecipeBook book) {
   const Stopwatch watch;
   shard::BuildOptions options{MR_TRY(flags.output.name(shell)), flags.output.limits(),
-                              MR_TRY(flags.output.options(flags.input)), flags.jobs, &shell.progress};
+                              MR_TRY(flags.output.options(shell, flags.input)), flags.jobs, &shell.progress};
   if (!flags.classes.empty()) MR_TRY(number_classes(book, flags.classes));
   MR_TRY(shard::measure_files(book));
   if (book.samples.empty()) {
@@ -129,6 +130,9 @@ Status run(Shell& shell, const ShardFlags& flags) {
     return make_error(Code::kInvalid, "shard takes one directory or one manifest at a time, not {}",
                       flags.input.shards.size());
   }
+  if (manifest && net::is_url(first))
+    return make_error(Code::kInvalid, "{}: a manifest must be a local file", first)
+        .with_hint("fetch it with millrace get");
   if (manifest) return from_recipes(shell, flags, MR_TRY(read_manifest(first, flags.root)));
   const tar::KeyRule rule = MR_TRY(tar::parse_key_rule(flags.input.key_rule));
   return from_recipes(shell, flags, MR_TRY(shard::recipes_of_directory(first, rule)));

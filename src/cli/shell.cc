@@ -13,6 +13,16 @@ Log& Shell::log() {
   return *log_;
 }
 
+Result<transfer::Stores*> Shell::stores() {
+  if (!stores_) {
+    transfer::Settings settings = MR_TRY(transfer::read_settings());
+    if (!ca_file.empty()) settings.ca_file = ca_file;
+    if (insecure) settings.verify = net::Verify::kInsecure;
+    stores_ = std::make_unique<transfer::Stores>(std::move(settings));
+  }
+  return stores_.get();
+}
+
 void Shell::say(const std::string& line) const {
   if (!quiet) fmt::print(stderr, "{}\n", line);
 }

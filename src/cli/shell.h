@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/progress.h"
 #include "base/result.h"
+#include "transfer/stores.h"
 
 namespace millrace::cli {
 
@@ -27,8 +28,12 @@ class Shell {
   std::vector<std::string> trailing;  // a command line behind --
   std::function<Status()> action;
   Progress progress;
+  std::string ca_file;
+  bool insecure = false;
 
   Log& log();
+  // The stores that addresses lead to, with what environment and flags say; made when first asked for.
+  Result<transfer::Stores*> stores();
   // A line for the person, on standard error; not with --quiet.
   void say(const std::string& line) const;
   // A result for a program, on standard output; names that are not UTF-8 are shown as well as they can be.
@@ -38,6 +43,7 @@ class Shell {
 
  private:
   std::unique_ptr<Log> log_;
+  std::unique_ptr<transfer::Stores> stores_;
 };
 
 class Stopwatch {

@@ -56,7 +56,7 @@ Result<Stream> open_inputs(Shell& shell, const CatFlags& flags, std::vector<shar
   if (!flags.weights.empty()) weights = MR_TRY(parse_weights(flags.weights, flags.input.shards.size()));
   std::vector<shard::MixStream::Part> parts;
   for (size_t i = 0; i < flags.input.shards.size(); ++i) {
-    std::vector<std::string> names = MR_TRY(shard::expand_names(flags.input.shards[i]));
+    std::vector<std::string> names = MR_TRY(shard::expand_names(flags.input.shards[i], options.stores));
     auto stream = std::make_unique<shard::InputStream>(std::move(names), options);
     inputs.push_back(stream.get());
     parts.push_back({std::move(stream), weights[i]});

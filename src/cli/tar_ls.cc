@@ -43,7 +43,7 @@ Status show_member(const Shell& shell, const tar::Member& member) {
 
 Status run(Shell& shell, const LsFlags& flags) {
   const shard::InputOptions options = MR_TRY(flags.input.options(shell));
-  const std::vector<std::string> names = MR_TRY(shard::expand_names(flags.input.shards));
+  const std::vector<std::string> names = MR_TRY(shard::expand_names(flags.input.shards, options.stores));
   shard::ScanCalls calls;
   if (flags.members) {
     calls.member = [&](const tar::Member& member) { return show_member(shell, member); };

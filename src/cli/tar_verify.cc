@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/common.h"
+#include "net/url.h"
 #include "shard/verify.h"
 
 namespace millrace::cli {
@@ -75,6 +76,10 @@ bool is_about_index_only(const shard::Verdict& verdict) {
 
 Status repair(Shell& shell, const VerifyFlags& flags, const std::string& name,
               const shard::VerifyOptions& options) {
+  if (net::is_url(flags.output) || (flags.output.empty() && net::is_url(name))) {
+    return make_error(Code::kInvalid, "{}: what can be saved is written to a file", name)
+        .with_hint("name one with --output, and send it with millrace put");
+  }
   const std::string output = flags.output.empty() ? repaired_name(name) : flags.output;
   if (file_exists(output))
     return make_error(Code::kExists, "{} exists", output)

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "net/url.h"
 #include "tar/index_build.h"
 
 namespace millrace::shard {
@@ -14,6 +15,10 @@ std::string index_path(const std::string& shard) {
 Result<IndexReport> make_index(const std::string& shard, const InputOptions& options) {
   if (shard == kStandardStream)
     return make_error(Code::kInvalid, "an index belongs beside a file, not a stream");
+  if (net::is_url(shard)) {
+    return make_error(Code::kInvalid, "{}: a store makes the indexes of its shards itself", shard)
+        .with_hint("fetch the shard with millrace get to index it here");
+  }
   const auto input = MR_TRY(ShardInput::open(shard, options));
   tar::IndexFeed feed(shard, options.read);
   IndexReport report;

@@ -9,17 +9,33 @@
 
 namespace millrace::shard {
 
-Result<std::unique_ptr<FileSource>> FileSource::open(const std::string& name) {
-  File file = MR_TRY(name == kStandardStream ? File::standard_input() : File::open_read(name));
-  std::unique_ptr<FileSource> source(new FileSource(std::move(file)));
-  source->seekable_ = MR_TRY(source->file_.is_regular());
-  if (source->seekable_) {
-    ::posix_fadvise(source->file_.descriptor(), 0, 0, POSIX_FADV_SEQUENTIAL);
+Result<std::unique_ptr<FileSource>> FileSource::open(const std::string& name, transfer::Stores* stores) {
+  std::unique_ptr<FileSource> source(new FileSource(name));
+  if (net::is_url(name)) {
+    if (stores == nullptr) return make_error(Code::kInvalid, "{}: addresses cannot be read here", name);
+    const transfer::Location object = MR_TRY(stores->find(name));
+    source->object_ = MR_TRY(net::RangedReader::open(object.store->client(), object.url, {}));
+    return source;
+  }
+  MR_TRY(source->open_file());
+  return source;
+}
+
+Status FileSource::open_file() {
+  file_ = MR_TRY(name_ == kStandardStream ? File::standard_input() : File::open_read(name_));
+  name_ = file_.name();
+  seekable_ = MR_TRY(file_.is_regular());
+  if (seekable_) {
+    ::posix_fadvise(file_.descriptor(), 0, 0, POSIX_FADV_SEQUENTIAL);
   } else {
     // A larger pipe means fewer switches between writer and reader; refused is fine too.
-    ::fcntl(source->file_.descriptor(), F_SETPIPE_SZ, 1 << 20);
+    ::fcntl(file_.descriptor(), F_SETPIPE_SZ, 1 << 20);
   }
-  return source;
+  return {};
+}
+
+Result<size_t> FileSource::read_stored(std::span<std::byte> into) {
+  return object_ ? object_->read_some(into) : file_.read_some(into);
 }
 
 Result<size_t> FileSource::read_some(std::span<std::byte> into) {
@@ -29,7 +45,7 @@ Result<size_t> FileSource::read_some(std::span<std::byte> into) {
     peeked_used_ += take;
     return count(into.first(take));
   }
-  const size_t got = MR_TRY(file_.read_some(into));
+  const size_t got = MR_TRY(read_stored(into));
   return count(into.first(got));
 }
 
@@ -40,6 +56,13 @@ size_t FileSource::count(std::span<std::byte> bytes) {
 }
 
 Result<uint64_t> FileSource::skip(uint64_t bytes) {
+  if (object_ && !tap_ && peeked_used_ == peeked_.size()) {
+    const uint64_t passed = MR_TRY(object_->skip(bytes));
+    if (passed > 0) {
+      if (progress_ != nullptr) progress_->add(passed, 0);
+      return passed;
+    }
+  }
   // Below this a read is as cheap as a seek.
   constexpr uint64_t kWorthSeeking = 32 << 10;
   if (!seekable_ || tap_ || peeked_used_ < peeked_.size() || bytes < kWorthSeeking) {
@@ -70,7 +93,7 @@ Result<std::string_view> FileSource::peek(size_t bytes) {
   size_t have = 0;
   while (have < bytes) {
     const auto space = std::as_writable_bytes(std::span(start)).subspan(have);
-    const size_t got = MR_TRY(file_.read_some(space));
+    const size_t got = MR_TRY(read_stored(space));
     have += got;
     if (got == 0) break;
   }
@@ -82,7 +105,7 @@ Result<std::string_view> FileSource::peek(size_t bytes) {
 
 Result<std::unique_ptr<ShardInput>> ShardInput::open(const std::string& name, const InputOptions& options) {
   std::unique_ptr<ShardInput> input(new ShardInput());
-  input->stored_ = MR_TRY(FileSource::open(name));
+  input->stored_ = MR_TRY(FileSource::open(name, options.stores));
   if (options.progress != nullptr) input->stored_->watch(*options.progress);
   const std::string_view start = MR_TRY(input->stored_->peek(tar::kMagicBytes));
   if (start.empty()) {

@@ -1,4 +1,4 @@
-// ShardInput: an archive on disk or on standard input, ready to be read as samples or members.
+// ShardInput: an archive on disk, in a store or on standard input, ready to be read as samples or members.
 //
 // Recognises compression by content and undoes it, counts the stored bytes that pass, and seeks over data
 // nobody wants where the file allows it. Owns the file and the window; not movable, one thread.
@@ -12,18 +12,22 @@
 #include "base/file.h"
 #include "base/progress.h"
 #include "base/result.h"
+#include "net/ranged.h"
 #include "tar/compress.h"
 #include "tar/sample.h"
 #include "tar/window.h"
+#include "transfer/stores.h"
 
 namespace millrace::shard {
 
 inline constexpr std::string_view kStandardStream = "-";
 
-// A file as a source of bytes; the end of what was sniffed at the start comes first.
+// A file, or an object of a store, as a source of bytes; the end of what was sniffed at the start comes
+// first. Cut connections to a store are mended.
 class FileSource final : public tar::ByteSource {
  public:
-  static Result<std::unique_ptr<FileSource>> open(const std::string& name);
+  // `stores` finds addresses; without it they are an error.
+  static Result<std::unique_ptr<FileSource>> open(const std::string& name, transfer::Stores* stores);
 
   Result<size_t> read_some(std::span<std::byte> into) override;
   Result<uint64_t> skip(uint64_t bytes) override;
@@ -33,13 +37,17 @@ class FileSource final : public tar::ByteSource {
   void watch(Progress& progress) { progress_ = &progress; }
   // Every stored byte passes here too, and none is skipped.
   void tap(std::function<void(std::string_view)> tap) { tap_ = std::move(tap); }
-  const std::string& name() const { return file_.name(); }
+  const std::string& name() const { return name_; }
 
  private:
-  explicit FileSource(File file) : file_(std::move(file)) {}
+  explicit FileSource(std::string name) : name_(std::move(name)) {}
+  Status open_file();
+  Result<size_t> read_stored(std::span<std::byte> into);
   size_t count(std::span<std::byte> bytes);
 
+  std::string name_;
   File file_;
+  std::unique_ptr<net::RangedReader> object_;  // instead of the file
   std::string peeked_;
   size_t peeked_used_ = 0;
   bool seekable_ = false;
@@ -54,6 +62,7 @@ struct InputOptions {
   tar::ReadOptions read;
   uint64_t max_sample = tar::StreamWindow::kDefaultMostBytes;
   Progress* progress = nullptr;
+  transfer::Stores* stores = nullptr;  // for addresses
 };
 
 class ShardInput {

@@ -7,6 +7,8 @@
 #include <optional>
 
 #include "base/file.h"
+#include "net/url.h"
+#include "transfer/select.h"
 
 namespace millrace::shard {
 
@@ -116,22 +118,68 @@ Result<Names> expand_glob(const std::string& pattern) {
 
 }  // namespace
 
-Result<Names> expand_names(std::string_view specification) {
+namespace {
+
+// "::" parts a union; the one inside http://[::1]/ does not.
+size_t find_union(std::string_view specification) {
+  const size_t authority = net::is_url(specification) ? specification.find("://") + 3 : 0;
+  const bool bracketed = authority > 0 && specification.substr(authority).starts_with('[');
+  return specification.find("::", bracketed ? specification.find(']', authority) : authority);
+}
+
+Result<Names> match_in_store(const std::string& address, transfer::Stores* stores) {
+  if (stores == nullptr)
+    return make_error(Code::kInvalid, "{}: a glob in an address is not expanded here", address);
+  const transfer::Location pattern = MR_TRY(stores->find(address));
+  if (!pattern.url.query.empty() || !transfer::has_glob(pattern.key)) return Names{address};
+  Names names;
+  for (const transfer::Choice& choice : MR_TRY(transfer::choose_objects(pattern, transfer::Recursion::kNo))) {
+    // Written so that it is read back as the same key.
+    const net::Url& url = choice.location.url;
+    names.push_back(address.starts_with("http") ? url.text() : choice.location.text());
+  }
+  return names;
+}
+
+Status expand_globs(Names& names, const Names& expanded, transfer::Stores* stores) {
+  for (const std::string& name : expanded) {
+    if (name.find_first_of("*?[") == std::string::npos) {
+      names.push_back(name);
+      continue;
+    }
+    const Names matches = MR_TRY(net::is_url(name) ? match_in_store(name, stores) : expand_glob(name));
+    names.insert(names.end(), matches.begin(), matches.end());
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<Names> expand_braces(std::string_view specification) {
   if (specification.empty()) return bad_names(specification, "is empty");
   Names names;
   while (true) {
-    const size_t separator = specification.find("::");
+    const size_t separator = find_union(specification);
+    const Names expanded = MR_TRY(expand_one(specification.substr(0, separator)));
+    names.insert(names.end(), expanded.begin(), expanded.end());
+    if (names.size() > kMaxNames) return bad_names(specification, "names too many shards");
+    if (separator == std::string_view::npos) return names;
+    specification.remove_prefix(separator + 2);
+  }
+}
+
+Result<Names> expand_names(std::string_view specification, transfer::Stores* stores) {
+  if (specification.empty()) return bad_names(specification, "is empty");
+  Names names;
+  while (true) {
+    const size_t separator = find_union(specification);
     const std::string literal(specification.substr(0, separator));
     // A file that is really called so is meant itself: me@2.tar, a[1].tar.
-    const Names expanded = file_exists(literal) ? Names{} : MR_TRY(expand_one(literal));
-    if (expanded.empty()) names.push_back(literal);
-    for (const std::string& name : expanded) {
-      if (name.find_first_of("*?[") == std::string::npos) {
-        names.push_back(name);
-        continue;
-      }
-      const Names matches = MR_TRY(expand_glob(name));
-      names.insert(names.end(), matches.begin(), matches.end());
+    if (!net::is_url(literal) && file_exists(literal)) {
+      names.push_back(literal);
+    } else {
+      const Names expanded = MR_TRY(expand_one(literal));
+      MR_TRY(expand_globs(names, expanded, stores));
     }
     if (names.size() > kMaxNames) return bad_names(specification, "names too many shards");
     if (separator == std::string_view::npos) return names;
@@ -139,10 +187,10 @@ Result<Names> expand_names(std::string_view specification) {
   }
 }
 
-Result<Names> expand_names(const std::vector<std::string>& specifications) {
+Result<Names> expand_names(const std::vector<std::string>& specifications, transfer::Stores* stores) {
   Names names;
   for (const std::string& specification : specifications) {
-    const Names some = MR_TRY(expand_names(specification));
+    const Names some = MR_TRY(expand_names(specification, stores));
     names.insert(names.end(), some.begin(), some.end());
   }
   return names;

@@ -2,9 +2,10 @@
 //
 //   train-{000000..001281}.tar   a range, zero-padded as written      {train,val}-0.tar   a list
 //   train-@001282.tar            a count: 000000 to 001281            a.tar::b.tar        a union
-//   data/*.tar                   a glob over local files, sorted      out-%06d.tar        a numbered output
+//   data/*.tar                   a glob, sorted                       out-%06d.tar        a numbered output
 //
-// Pure except for globs, which look at the file system.
+// Names may be addresses (http, mr, s3). Pure except for globs, which look at the file system or ask the
+// store.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +14,20 @@
 #include <vector>
 
 #include "base/result.h"
+#include "transfer/stores.h"
 
 namespace millrace::shard {
 
 // No specification names more shards than this.
 inline constexpr uint64_t kMaxNames = 10'000'000;
 
-Result<std::vector<std::string>> expand_names(std::string_view specification);
-Result<std::vector<std::string>> expand_names(const std::vector<std::string>& specifications);
+// Without stores, a glob in an address is an error.
+Result<std::vector<std::string>> expand_names(std::string_view specification,
+                                              transfer::Stores* stores = nullptr);
+Result<std::vector<std::string>> expand_names(const std::vector<std::string>& specifications,
+                                              transfer::Stores* stores = nullptr);
+// Ranges, lists, counts and unions undone; globs left as they are written.
+Result<std::vector<std::string>> expand_braces(std::string_view specification);
 
 class OutputName {
  public:

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "net/url.h"
 #include "shard/input.h"
 
 namespace millrace::shard {
@@ -44,7 +45,7 @@ Status ShardFile::Sink::write(std::string_view first, std::string_view second) {
 }
 
 Status ShardFile::Sink::flush_with(std::string_view more) {
-  MR_TRY(shard_.file().write_all(gathered_, more));
+  MR_TRY(shard_.write_stored(gathered_, more));
   written_ += gathered_.size() + more.size();
   gathered_.clear();
   // Writing to the drive starts now, not at the fsync: that then finds little left to do.
@@ -63,7 +64,8 @@ Status ShardFile::Sink::finish() {
 Result<std::unique_ptr<ShardFile>> ShardFile::create(const std::string& path, const OutputOptions& options) {
   if (!options.compression) MR_TRY(check_output_name(path));
   const std::optional<FileIdentity> existing = find_identity(path);
-  if (existing && std::ranges::find(options.inputs, *existing) != options.inputs.end()) {
+  if ((existing && std::ranges::find(options.inputs, *existing) != options.inputs.end()) ||
+      std::ranges::find(options.input_names, path) != options.input_names.end()) {
     return make_error(Code::kInvalid, "{} is also an input: it would be lost", path)
         .with_hint("write to another name");
   }
@@ -71,16 +73,37 @@ Result<std::unique_ptr<ShardFile>> ShardFile::create(const std::string& path, co
   shard->path_ = path;
   shard->options_ = options;
   shard->compression_ = options.compression.value_or(tar::compression_for_name(path));
-  if (path == kStandardStream) {
-    shard->stream_ = MR_TRY(File::standard_output());
-    shard->options_.index = IndexPolicy::kNone;
-  } else {
-    shard->atomic_ = MR_TRY(AtomicFile::create(path));
-  }
+  MR_TRY(shard->open());
   shard->sink_ = std::make_unique<Sink>(*shard);
   shard->compressor_ = MR_TRY(tar::make_compressor(shard->compression_, *shard->sink_));
   shard->writer_.emplace(*shard->compressor_);
   return shard;
+}
+
+Status ShardFile::open() {
+  if (net::is_url(path_)) {
+    if (options_.stores == nullptr)
+      return make_error(Code::kInvalid, "{}: addresses cannot be written to here", path_);
+    transfer::Location object = MR_TRY(options_.stores->find(path_));
+    if (object.bucket.empty() || object.key.empty() || object.key.ends_with('/'))
+      return make_error(Code::kInvalid, "{} is not the name of an object", path_);
+    upload_ = std::make_unique<transfer::StreamUpload>(std::move(object));
+    options_.index = IndexPolicy::kNone;
+    return {};
+  }
+  if (path_ == kStandardStream) {
+    stream_ = MR_TRY(File::standard_output());
+    options_.index = IndexPolicy::kNone;
+    return {};
+  }
+  atomic_ = MR_TRY(AtomicFile::create(path_));
+  return {};
+}
+
+Status ShardFile::write_stored(std::string_view first, std::string_view second) {
+  if (!upload_) return file().write_all(first, second);
+  MR_TRY(upload_->write(first));
+  return upload_->write(second);
 }
 
 Status ShardFile::add(const tar::Sample& sample) {
@@ -159,6 +182,7 @@ Status ShardFile::begin_field(std::string_view field, uint64_t size) {
 Result<ShardSummary> ShardFile::finish() {
   MR_TRY(writer_->finish());
   ShardSummary summary{path_, samples_, writer_->offset(), sink_->bytes(), repeated_keys_};
+  if (upload_) MR_TRY(upload_->finish());
   if (!atomic_) return summary;
   const std::string index_path = path_ + std::string(tar::kIndexSuffix);
   // An index left from an older shard of this name goes first: no moment shows it beside the new shard.

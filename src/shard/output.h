@@ -1,8 +1,9 @@
 // ShardFile: one shard being written, with its index, visible only when it is whole.
 //
 // The tar goes to a nameless file; finish() flushes it, renames it into place and puts the index beside it.
-// A ShardFile that is dropped before that leaves nothing. Standard output ("-") gets the bytes as they come,
-// and no index. Not movable; one thread at a time.
+// A ShardFile that is dropped before that leaves nothing. An address is written to as an upload in parts,
+// which the store makes visible at the end; the store makes the index itself. Standard output ("-") gets the
+// bytes as they come, and no index. Not movable; one thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +21,8 @@
 #include "tar/index_build.h"
 #include "tar/sample.h"
 #include "tar/writer.h"
+#include "transfer/stores.h"
+#include "transfer/stream_upload.h"
 
 namespace millrace::shard {
 
@@ -29,7 +32,9 @@ struct OutputOptions {
   std::optional<tar::Compression> compression;  // none given: by the name
   IndexPolicy index = IndexPolicy::kBeside;
   tar::KeyRule key_rule = tar::KeyRule::kFirstDot;
-  std::vector<FileIdentity> inputs;  // what is being read: never replaced
+  std::vector<FileIdentity> inputs;      // what is being read: never replaced
+  std::vector<std::string> input_names;  // the same for addresses
+  transfer::Stores* stores = nullptr;    // for addresses
 };
 
 struct ShardSummary {
@@ -92,6 +97,8 @@ class ShardFile {
   };
 
   ShardFile() = default;
+  Status open();
+  Status write_stored(std::string_view first, std::string_view second);
   // A sample begins, unless it has the key of the last one: a reader will take them for one, and so does the
   // index.
   void open_sample(std::string_view key, uint64_t key_hash);
@@ -103,6 +110,7 @@ class ShardFile {
   tar::Compression compression_ = tar::Compression::kNone;
   std::optional<AtomicFile> atomic_;
   File stream_;  // standard output
+  std::unique_ptr<transfer::StreamUpload> upload_;
   std::unique_ptr<Sink> sink_;
   std::unique_ptr<tar::ByteSink> compressor_;
   std::optional<tar::Writer> writer_;

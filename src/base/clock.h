@@ -1,0 +1,21 @@
+// Wall time for people and protocols (Last-Modified, signatures), and steady time for durations.
+//
+// Wall time is shown and signed with; it never decides an order: versions do (store/version.h).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace millrace {
+
+int64_t wall_ms();     // milliseconds since 1970
+uint64_t steady_us();  // microseconds since some moment; never goes back
+
+std::string format_http_date(int64_t wall_ms);  // "Sun, 15 Nov 2026 22:50:34 GMT"
+std::string format_iso_date(int64_t wall_ms);   // "2026-11-15T22:50:34.123Z"
+Result<int64_t> parse_http_date(std::string_view text);
+
+}  // namespace millrace

@@ -1,0 +1,40 @@
+// What the environment asks of the fault points.
+#include "base/fault.h"
+
+#ifdef MILLRACE_FAULTS
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+
+#include <atomic>
+#include <string>
+
+#include "base/text.h"
+
+namespace millrace {
+
+void fault_point(const char* name) {
+  static const long crash_at = [] {
+    const char* text = std::getenv("MILLRACE_CRASH_AT");
+    return text != nullptr ? std::strtol(text, nullptr, 10) : 0;
+  }();
+  static const bool tell = std::getenv("MILLRACE_TELL_FAULTS") != nullptr;
+  static std::atomic<long> passed = 0;
+  const long number = ++passed;
+  if (tell) std::fprintf(stderr, "fault point %ld %s\n", number, name);
+  if (number == crash_at) ::raise(SIGKILL);
+}
+
+bool broken(std::string_view bug) {
+  static const std::vector<std::string> bugs = [] {
+    const char* text = std::getenv("MILLRACE_BROKEN");
+    return split_words(text != nullptr ? text : "");
+  }();
+  for (const std::string& known : bugs) {
+    if (known == bug) return true;
+  }
+  return false;
+}
+
+}  // namespace millrace
+#endif

@@ -1,0 +1,38 @@
+// What put, get, cp and sync share: sources and a destination as people write them, and the sentence at the
+// end.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/common.h"
+#include "transfer/select.h"
+#include "transfer/sync.h"
+
+namespace millrace::cli {
+
+inline constexpr unsigned kDefaultStreams =
+    8;  // requests at a time: more than cores, they wait for the network
+
+struct CopyFlags {
+  std::vector<std::string> words;  // sources, then the destination
+  bool recursive = false;
+  unsigned jobs = kDefaultStreams;
+  std::string content_type;
+  std::vector<std::string> metadata;  // name=value
+
+  void add_to(CLI::App& verb);
+  Result<transfer::TransferOptions> options(Shell& shell) const;
+};
+
+// Which side must be in a store.
+enum class Direction { kUp, kDown, kAny };
+Status run_copies(Shell& shell, const CopyFlags& flags, Direction direction);
+
+Result<transfer::Place> find_place(Shell& shell, const std::string& word);
+// Brace ranges and "::" are undone, globs matched against the listing.
+Result<std::vector<transfer::Choice>> choose(Shell& shell, const std::vector<std::string>& addresses,
+                                             transfer::Recursion recursion);
+Status report_copies(Shell& shell, const transfer::CopyReport& report, const Stopwatch& watch, Json more);
+
+}  // namespace millrace::cli

@@ -1,0 +1,48 @@
+// millrace du: how much there is below a prefix.
+#include "base/units.h"
+#include "cli/copying.h"
+
+namespace millrace::cli {
+
+namespace {
+
+Status run(Shell& shell, const std::vector<std::string>& addresses) {
+  transfer::Stores* stores = MR_TRY(shell.stores());
+  for (const std::string& address : addresses) {
+    const transfer::Location location = MR_TRY(stores->find(address));
+    if (location.bucket.empty()) return make_error(Code::kInvalid, "{} names no bucket", address);
+    uint64_t bytes = 0;
+    uint64_t objects = 0;
+    const bool glob = transfer::has_glob(location.key);
+    const std::string prefix = location.key.substr(0, location.key.find_first_of("*?["));
+    MR_TRY(transfer::list_objects(location.with_key(prefix), transfer::Depth::kAll,
+                                  [&](transfer::Listing& page) -> Status {
+                                    for (const transfer::ObjectSummary& object : page.objects) {
+                                      if (glob && !transfer::matches_glob(object.key, location.key)) continue;
+                                      bytes += object.size;
+                                      ++objects;
+                                    }
+                                    return {};
+                                  }));
+    if (shell.json) {
+      Shell::print({{"url", address}, {"objects", objects}, {"bytes", bytes}});
+    } else {
+      fmt::print("{:>10}  {:>10} objects  {}\n", format_bytes(bytes), format_count(objects), address);
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+void add_du(CLI::App& app, Shell& shell) {
+  CLI::App* verb = app.add_subcommand("du", "Sum the sizes of objects");
+  verb->fallthrough();
+  auto addresses = std::make_shared<std::vector<std::string>>();
+  verb->add_option("addresses", *addresses, "Buckets, prefixes or globs")->required()->type_name("URL");
+  verb->footer("Examples:\n  millrace du mr://imagenet\n  millrace du 'mr://imagenet/train-*.tar'");
+  verb->callback(
+      [&shell, addresses] { shell.action = [&shell, addresses] { return run(shell, *addresses); }; });
+}
+
+}  // namespace millrace::cli

@@ -1,0 +1,117 @@
+// millrace ls: buckets, and what is in them, as the pages arrive.
+#include <cstdio>
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "cli/copying.h"
+
+namespace millrace::cli {
+
+namespace {
+
+struct LsFlags {
+  std::vector<std::string> addresses;
+  bool recursive = false;
+  bool names_only = false;
+};
+
+std::string when(int64_t wall) {
+  // "2026-11-15T22:50:34.123Z" without its decoration.
+  std::string text = format_iso_date(wall).substr(0, 19);
+  text[10] = ' ';
+  return text;
+}
+
+void print_object(const Shell& shell, const LsFlags& flags, const transfer::ObjectSummary& object) {
+  if (shell.json) {
+    Shell::print({{"key", object.key},
+                  {"size", object.size},
+                  {"etag", object.etag},
+                  {"modified", format_iso_date(object.modified_ms)}});
+  } else if (flags.names_only) {
+    fmt::print("{}\n", printable(object.key));
+  } else {
+    fmt::print("{:>10}  {}  {}\n", format_bytes(object.size), when(object.modified_ms),
+               printable(object.key));
+  }
+}
+
+void print_prefix(const Shell& shell, const LsFlags& flags, const std::string& prefix) {
+  if (shell.json) {
+    Shell::print({{"prefix", prefix}});
+  } else if (flags.names_only) {
+    fmt::print("{}\n", printable(prefix));
+  } else {
+    fmt::print("{:>10}  {:19}  {}\n", "", "", printable(prefix));
+  }
+}
+
+Status list_store(const transfer::Location& store, const Shell& shell, const LsFlags& flags) {
+  for (const transfer::BucketSummary& bucket : MR_TRY(transfer::list_buckets(store))) {
+    if (shell.json) {
+      Shell::print({{"bucket", bucket.name}, {"made", format_iso_date(bucket.made_ms)}});
+    } else if (flags.names_only) {
+      fmt::print("{}\n", bucket.name);
+    } else {
+      fmt::print("{}  {}\n", when(bucket.made_ms), bucket.name);
+    }
+  }
+  return {};
+}
+
+Status list_location(const transfer::Location& location, const Shell& shell, const LsFlags& flags) {
+  if (location.bucket.empty()) return list_store(location, shell, flags);
+  const bool glob = transfer::has_glob(location.key);
+  const std::string prefix = location.key.substr(0, location.key.find_first_of("*?["));
+  const auto depth = flags.recursive || glob ? transfer::Depth::kAll : transfer::Depth::kOneLevel;
+  uint64_t found = 0;
+  MR_TRY(transfer::list_objects(location.with_key(prefix), depth, [&](transfer::Listing& page) -> Status {
+    for (const std::string& one : page.prefixes) print_prefix(shell, flags, one);
+    found += page.prefixes.size();
+    for (const transfer::ObjectSummary& object : page.objects) {
+      if (glob && !transfer::matches_glob(object.key, location.key)) continue;
+      print_object(shell, flags, object);
+      ++found;
+    }
+    if (std::fflush(stdout) != 0) return make_system_error(errno, "writing standard output");
+    return {};
+  }));
+  if (found > 0 || location.key.empty()) return {};
+  return make_error(Code::kNotFound, "nothing begins with {}", location.text());
+}
+
+Status run(Shell& shell, const LsFlags& flags) {
+  transfer::Stores* stores = MR_TRY(shell.stores());
+  if (flags.addresses.empty()) {
+    const transfer::Location store = MR_TRY(stores->find_default());
+    return list_store(store, shell, flags);
+  }
+  for (const std::string& address : flags.addresses) {
+    const transfer::Location location = MR_TRY(stores->find(address));
+    MR_TRY(list_location(location, shell, flags));
+  }
+  return {};
+}
+
+}  // namespace
+
+void add_ls(CLI::App& app, Shell& shell) {
+  CLI::App* verb = app.add_subcommand("ls", "List buckets, or the objects in one");
+  verb->fallthrough();
+  auto flags = std::make_shared<LsFlags>();
+  verb->add_option("addresses", flags->addresses,
+                   "A store, bucket, prefix or glob (default: the store of mr://)")
+      ->type_name("URL");
+  verb->add_flag("-r,--recursive", flags->recursive, "All levels, not one");
+  verb->add_flag("--names", flags->names_only, "Names only");
+  verb->footer(
+      "Examples:\n"
+      "  millrace ls\n"
+      "  millrace ls http://store:9400/\n"
+      "  millrace ls mr://imagenet/train/\n"
+      "  millrace ls --names 'mr://imagenet/train-*.tar' | wc -l");
+  verb->callback([&shell, flags] { shell.action = [&shell, flags] { return run(shell, *flags); }; });
+}
+
+}  // namespace millrace::cli

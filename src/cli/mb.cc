@@ -1,0 +1,94 @@
+// millrace mb: makes buckets. millrace bucket: looks at and changes their settings.
+#include "cli/copying.h"
+#include "cli/remote.h"
+
+namespace millrace::cli {
+
+namespace {
+
+struct BucketFlags {
+  std::string address;
+  std::string durability;
+  std::string etag;
+  std::string verify;
+  std::string anonymous_read;
+  std::string endpoint;
+};
+
+Result<transfer::Location> bucket_location(Shell& shell, const std::string& address) {
+  transfer::Stores* stores = MR_TRY(shell.stores());
+  transfer::Location location = MR_TRY(stores->find(address));
+  if (location.bucket.empty() || !location.key.empty()) {
+    return make_error(Code::kInvalid, "{} is not the name of a bucket", address)
+        .with_hint("for example mr://imagenet");
+  }
+  return location;
+}
+
+Status make(Shell& shell, const std::vector<std::string>& addresses) {
+  for (const std::string& address : addresses) {
+    const transfer::Location location = MR_TRY(bucket_location(shell, address));
+    MR_TRY(transfer::make_bucket(location));
+    if (shell.json) Shell::print({{"bucket", location.bucket}});
+    if (!shell.json) shell.say(fmt::format("made {}", location.text()));
+  }
+  return {};
+}
+
+Status change(Shell& shell, const BucketFlags& flags) {
+  Json settings = Json::object();
+  if (!flags.durability.empty()) settings["durability"] = flags.durability;
+  if (!flags.etag.empty()) settings["etag"] = flags.etag;
+  if (!flags.verify.empty()) settings["verify"] = flags.verify;
+  if (!flags.anonymous_read.empty()) settings["anonymous_read"] = flags.anonymous_read == "on";
+  const Json answer = settings.empty()
+                          ? MR_TRY(administer(flags.endpoint, "GET", "buckets", Json()))
+                          : MR_TRY(administer(flags.endpoint, "PUT", "buckets/" + flags.address, settings));
+  if (shell.json) {
+    Shell::print(answer);
+    return {};
+  }
+  const Json list = settings.empty() ? answer.at("buckets") : Json::array({answer});
+  for (const Json& bucket : list) {
+    if (!flags.address.empty() && bucket.at("name") != flags.address) continue;
+    fmt::print("{}  durability={} etag={} verify={} anonymous-read={}\n",
+               bucket.at("name").get<std::string>(), bucket.at("durability").get<std::string>(),
+               bucket.at("etag").get<std::string>(), bucket.at("verify").get<std::string>(),
+               bucket.at("anonymous_read").get<bool>() ? "on" : "off");
+  }
+  return {};
+}
+
+}  // namespace
+
+void add_mb(CLI::App& app, Shell& shell) {
+  CLI::App* verb = app.add_subcommand("mb", "Make buckets");
+  verb->fallthrough();
+  auto addresses = std::make_shared<std::vector<std::string>>();
+  verb->add_option("buckets", *addresses, "Addresses of buckets")->required()->type_name("URL");
+  verb->footer("Example:\n  millrace mb mr://imagenet");
+  verb->callback(
+      [&shell, addresses] { shell.action = [&shell, addresses] { return make(shell, *addresses); }; });
+}
+
+void add_bucket(CLI::App& app, Shell& shell) {
+  CLI::App* verb = app.add_subcommand("bucket", "Show or change the settings of a node's buckets");
+  verb->fallthrough();
+  auto flags = std::make_shared<BucketFlags>();
+  verb->add_option("bucket", flags->address, "Name; none: all");
+  verb->add_option("--durability", flags->durability,
+                   "flush: survives power loss (default); os: as soon as the system likes");
+  verb->add_option("--etag", flags->etag, "auto: MD5 up to 16 MiB; md5: always; fast: never");
+  verb->add_option("--verify", flags->verify,
+                   "scrub: checksums are compared in the background; read: on every read too");
+  verb->add_option("--anonymous-read", flags->anonymous_read, "on: everyone may read without a key")
+      ->check(CLI::IsMember({"on", "off"}));
+  verb->add_option("--endpoint", flags->endpoint,
+                   "The node; default MILLRACE_ENDPOINT or http://127.0.0.1:9400");
+  verb->footer(
+      "Examples:\n  millrace bucket\n  millrace bucket train --anonymous-read on\n  millrace bucket scratch "
+      "--durability os --etag fast");
+  verb->callback([&shell, flags] { shell.action = [&shell, flags] { return change(shell, *flags); }; });
+}
+
+}  // namespace millrace::cli

@@ -1,0 +1,45 @@
+// Every setting can be given by its own name with --set; the usual ones have flags.
+#include "cli/node_flags.h"
+
+namespace millrace::cli {
+
+void NodeFlags::add_to(CLI::App& verb) {
+  const auto setting = [this, &verb](const std::string& flag, const std::string& name,
+                                     const std::string& help) {
+    return verb.add_option_function<std::string>(
+        flag, [this, name](const std::string& value) { set.emplace_back(name, value); }, help);
+  };
+  verb.add_option("--config", file, "TOML file with settings (millrace config prints one)");
+  setting("--listen", "listen", "Address and port; default 127.0.0.1:9400");
+  setting("--data", "data", "The node's own directory; default ./millrace-data");
+  verb.add_option("--drive", drives, "A directory that holds data, one per physical drive; may be repeated");
+  setting("--tls", "tls", "self-signed: HTTPS with a certificate made for trials");
+  setting("--tls-cert", "tls_cert", "Certificate chain (PEM)");
+  setting("--tls-key", "tls_key", "Private key (PEM)");
+  verb.add_flag_function(
+      "--insecure", [this](int64_t) { set.emplace_back("insecure", "true"); },
+      "Serve everyone without keys, also beyond loopback");
+  verb.add_flag_function(
+      "--access-log", [this](int64_t) { set.emplace_back("access_log", "true"); }, "Log every request");
+  verb.add_option_function<std::vector<std::string>>(
+      "--set",
+      [this](const std::vector<std::string>& pairs) {
+        for (const std::string& pair : pairs) {
+          const size_t equals = pair.find('=');
+          set.emplace_back(pair.substr(0, equals),
+                           equals == std::string::npos ? "" : pair.substr(equals + 1));
+        }
+      },
+      "Any setting: name=value; may be repeated");
+}
+
+Status NodeFlags::load(cluster::Config& config, Settings& settings) const {
+  settings = config.settings();
+  if (!file.empty()) MR_TRY(settings.load_file(file));
+  MR_TRY(settings.load_environment());
+  if (!drives.empty()) MR_TRY(settings.set_list("drives", drives, "command line"));
+  for (const auto& [name, value] : set) MR_TRY(settings.set(name, value, "command line"));
+  return {};
+}
+
+}  // namespace millrace::cli

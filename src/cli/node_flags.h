@@ -1,0 +1,23 @@
+// Flags of the verbs that concern a node: its config from file, environment and flags.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "cluster/config.h"
+
+namespace millrace::cli {
+
+struct NodeFlags {
+  std::string file;
+  std::vector<std::pair<std::string, std::string>> set;  // in the order of the command line
+  std::vector<std::string> drives;
+
+  void add_to(CLI::App& verb);
+  // Flags over environment over file over defaults. `config` must stay where it is.
+  Status load(cluster::Config& config, Settings& settings) const;
+};
+
+}  // namespace millrace::cli

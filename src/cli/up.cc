@@ -1,0 +1,131 @@
+// millrace up: a node that serves until it is told to stop. millrace config: what it would run with.
+#include <csignal>
+#include <cstdlib>
+
+#include "base/text.h"
+#include "base/units.h"
+#include "cli/common.h"
+#include "cli/node_flags.h"
+#include "cluster/node.h"
+
+namespace millrace::cli {
+
+namespace {
+
+// Taken by sigwait in the main thread; every other thread inherits the mask and is never interrupted.
+sigset_t block_signals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGTERM);
+  ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  ::signal(SIGPIPE, SIG_IGN);
+  return signals;
+}
+
+void tell_drives(Shell& shell, cluster::Node& node) {
+  for (const store::DriveStatus& drive : node.store().drives()) {
+    if (drive.state == store::DriveState::kServing || drive.state == store::DriveState::kDraining) {
+      shell.say(fmt::format("  drive {}: {} of {} free, {} objects{}", drive.path,
+                            format_bytes(drive.free_bytes), format_bytes(drive.total_bytes),
+                            format_count(drive.objects),
+                            drive.state == store::DriveState::kDraining ? ", draining" : ""));
+    } else {
+      shell.log().warn("a drive does not serve", "drive", drive.path, "state",
+                       store::drive_state_name(drive.state), "reason", drive.reason);
+    }
+  }
+}
+
+void welcome(Shell& shell, cluster::Node& node, const cluster::Config& config) {
+  const std::string url = node.url();
+  if (shell.json) {
+    Shell::print({{"url", url}, {"node", node.store().node_id()}, {"data", config.data}});
+    std::fflush(stdout);
+    return;
+  }
+  shell.say(
+      fmt::format("millrace serves at {} (node {}, data in {})", url, node.store().node_id(), config.data));
+  tell_drives(shell, node);
+  if (node.is_open()) {
+    shell.say("  open: no keys, so everyone who can connect may read and write");
+    shell.say(
+        fmt::format("try:\n  curl -T shard.tar {0}/train/shard.tar\n  millrace ls {0}/train\n  aws "
+                    "--endpoint-url {0} s3 ls s3://train",
+                    url));
+  } else {
+    shell.say(
+        fmt::format("try:\n  export MILLRACE_ACCESS_KEY=… MILLRACE_SECRET_KEY=…\n  millrace mb {0}/train\n  "
+                    "millrace put shard.tar {0}/train/",
+                    url));
+  }
+}
+
+Status run_up(Shell& shell, const NodeFlags& flags) {
+  cluster::Config config;
+  Settings settings;
+  MR_TRY(flags.load(config, settings));
+  const sigset_t signals = block_signals();
+  auto node = MR_TRY(cluster::Node::start(config, shell.log()));
+  welcome(shell, *node, config);
+  int signal = 0;
+  ::sigwait(&signals, &signal);
+  shell.say("stopping: requests under way may finish");
+  const unsigned left = node->drain(config.stop_seconds * 1000);
+  if (left > 0) {
+    // Their coroutines wait for answers that may never come; what they did not finish was not acknowledged.
+    shell.log().warn("stopped with requests under way", "requests", left);
+    std::_Exit(1);
+  }
+  node.reset();
+  shell.say("stopped");
+  return {};
+}
+
+Status run_config(Shell& shell, const NodeFlags& flags) {
+  cluster::Config config;
+  Settings settings;
+  MR_TRY(flags.load(config, settings));
+  if (shell.json) {
+    Json json = Json::object();
+    for (const Settings::Option& option : settings.options()) {
+      const std::vector<std::string> words = option.words();
+      if (option.is_list)
+        json[option.name] = words;
+      else
+        json[option.name] = words.front();
+    }
+    Shell::print(json);
+    return {};
+  }
+  fmt::print("{}", settings.print());
+  return {};
+}
+
+}  // namespace
+
+void add_up(CLI::App& app, Shell& shell) {
+  CLI::App* verb = app.add_subcommand("up", "Start a node: an object store over S3 and plain HTTP");
+  verb->fallthrough();
+  auto flags = std::make_shared<NodeFlags>();
+  flags->add_to(*verb);
+  verb->footer(
+      "Examples:\n  millrace up\n  millrace up --drive /mnt/a --drive /mnt/b\n"
+      "  millrace keys create --admin && millrace up --listen 0.0.0.0:9400 --tls self-signed\n"
+      "  millrace up --config /etc/millrace.toml --set read_window=16MiB");
+  verb->callback([&shell, flags] { shell.action = [&shell, flags] { return run_up(shell, *flags); }; });
+}
+
+void add_config(CLI::App& app, Shell& shell) {
+  CLI::App* verb =
+      app.add_subcommand("config", "Print the settings of a node, each with a sentence and its default");
+  verb->fallthrough();
+  auto flags = std::make_shared<NodeFlags>();
+  flags->add_to(*verb);
+  verb->footer(
+      "Examples:\n  millrace config > millrace.toml\n  millrace config --config millrace.toml --set "
+      "cache=1GiB");
+  verb->callback([&shell, flags] { shell.action = [&shell, flags] { return run_config(shell, *flags); }; });
+}
+
+}  // namespace millrace::cli

@@ -1,0 +1,65 @@
+// UploadBody: a request's body on its way into a store::Writer, checked against everything the client says
+// about it.
+//
+// Content-MD5, x-amz-content-sha256, x-amz-checksum-* (in headers or trailers), the decoded length, and chunk
+// signatures. Only what passes all of them is committed.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cluster/call.h"
+#include "net/aws_chunked.h"
+#include "net/digest.h"
+
+namespace millrace::cluster {
+
+// Above this size the store's own checksum must do unless the client or the bucket asks for MD5.
+inline constexpr uint64_t kMd5Bytes = 16 << 20;
+
+class UploadBody {
+ public:
+  // Reads the headers; an error where they contradict each other.
+  static Result<UploadBody> open(const Call& call, store::EtagMode mode);
+
+  std::optional<uint64_t> size() const { return size_; }  // of the plain bytes, where known
+
+  // Everything into the writer, then all checks. Afterwards etag() and checksums() are known.
+  net::Task<Status> receive(Call& call, store::Writer& writer);
+
+  const std::string& etag() const { return etag_; }  // MD5 in hex, or empty
+  const std::vector<store::NameValue>& checksums() const { return checksums_; }
+
+ private:
+  struct Expected {
+    net::Digest digest;
+    std::string value;   // raw bytes; empty: comes as a trailer
+    std::string header;  // x-amz-checksum-…; empty for Content-MD5 and the signed SHA-256
+    std::string refusal;
+  };
+  void add_digests(std::string_view bytes, uint64_t total);
+  Status check();
+  net::Task<Status> receive_plain(Call& call, store::Writer& writer);
+  net::Task<Status> receive_chunked(Call& call, store::Writer& writer);
+
+  std::optional<uint64_t> size_;
+  std::vector<Expected> expected_;
+  std::optional<net::Digest> md5_;  // for the etag
+  bool md5_always_ = false;
+  std::optional<net::AwsChunkedDecoder> chunks_;
+  std::string etag_;
+  std::vector<store::NameValue> checksums_;
+};
+
+// A body that is a small document, of at most `most` bytes, checked against x-amz-content-sha256 and
+// Content-MD5.
+net::Task<Result<std::string>> read_document(Call& call, size_t most);
+
+// Waits until the writer takes bytes again.
+net::Task<void> wait_for_space(Call& call, store::Writer& writer);
+net::Task<Result<std::shared_ptr<const store::Object>>> finish_writer(Call& call, store::Writer& writer,
+                                                                      store::Finish finish);
+
+}  // namespace millrace::cluster

@@ -1,0 +1,89 @@
+// Answers in the form that the asker expects.
+#include "cluster/call.h"
+
+#include "base/ids.h"
+
+namespace millrace::cluster {
+
+std::optional<std::string_view> Call::find_query(std::string_view name) const {
+  for (const net::QueryItem& item : query) {
+    if (item.first == name) return item.second;
+  }
+  return std::nullopt;
+}
+
+net::Task<Status> Call::refuse(Refusal refusal) {
+  if (connection.response_started()) {
+    // Half an answer is out; only a cut connection tells the client that it is not whole.
+    co_return make_error(Code::kUnavailable, "{}", refusal.message);
+  }
+  const bool administrative = request().path.starts_with("/-/");
+  net::HeadBuilder& head = connection.start(refusal.status());
+  head.add("Content-Type", administrative ? "application/json" : "application/xml");
+  if (refusal.status() == 503) head.add("Retry-After", "2");
+  std::string body;
+  if (administrative) {
+    body = refusal_json(refusal);
+  } else {
+    const std::string id = make_id();
+    head.add("x-amz-request-id", id);
+    body = refusal_xml(refusal, request().path, id);
+  }
+  co_return co_await connection.send(body);
+}
+
+net::Task<Status> Call::refuse(const Error& error, About about) {
+  if (error.code() == Code::kIo || error.code() == Code::kCorrupt) {
+    services.log.warn("request failed", "operation", operation, "bucket", bucket, "key", key, "error",
+                      error.message());
+  }
+  Refusal refusal = refusal_of(error, about);
+  co_return co_await refuse(std::move(refusal));
+}
+
+net::Task<Status> Call::send_xml(int status, std::string body) {
+  net::HeadBuilder& head = connection.start(status);
+  head.add("Content-Type", "application/xml");
+  co_return co_await connection.send(body);
+}
+
+net::Task<Status> Call::send_json(std::string body) {
+  net::HeadBuilder& head = connection.start(200);
+  head.add("Content-Type", "application/json");
+  co_return co_await connection.send(body);
+}
+
+net::Task<Status> Call::send_empty(int status) {
+  connection.start(status);
+  co_return co_await connection.send({});
+}
+
+std::string quoted_etag(std::string_view etag) {
+  std::string quoted;
+  quoted.reserve(etag.size() + 2);
+  quoted += '"';
+  quoted += etag;
+  quoted += '"';
+  return quoted;
+}
+
+std::string_view unquoted_etag(std::string_view text) {
+  if (text.starts_with("W/")) text.remove_prefix(2);
+  if (text.size() >= 2 && text.front() == '"' && text.back() == '"') text = text.substr(1, text.size() - 2);
+  return text;
+}
+
+bool etag_listed(std::string_view list, std::string_view etag) {
+  while (!list.empty()) {
+    const size_t comma = list.find(',');
+    std::string_view item = list.substr(0, comma);
+    while (!item.empty() && item.front() == ' ') item.remove_prefix(1);
+    while (!item.empty() && item.back() == ' ') item.remove_suffix(1);
+    if (item == "*" || unquoted_etag(item) == etag) return true;
+    if (comma == std::string_view::npos) return false;
+    list.remove_prefix(comma + 1);
+  }
+  return false;
+}
+
+}  // namespace millrace::cluster

@@ -1,0 +1,86 @@
+// Call: one request as the gateway sees it: which bucket and key, who asks, and how to answer.
+//
+// Lives in the coroutine that serves the request.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "base/log.h"
+#include "base/workers.h"
+#include "cluster/keys.h"
+#include "cluster/refusal.h"
+#include "net/connection.h"
+#include "net/loop.h"
+#include "net/signing.h"
+#include "net/url.h"
+#include "store/store.h"
+
+namespace millrace::cluster {
+
+// What every operation uses; wired once by the node and outliving all calls.
+struct Services {
+  store::Store& store;
+  Workers& workers;
+  Log& log;
+};
+
+// Who asks. In open mode (no keys, loopback or --insecure) everyone may do everything.
+struct Caller {
+  bool open = false;
+  std::shared_ptr<const KeyRing> ring;  // keeps `key` alive
+  const Key* key = nullptr;             // nothing: anonymous
+  std::optional<net::SignatureClaim> claim;
+  bool may(Right right, std::string_view bucket) const {
+    return open || (key != nullptr && key->may(right, bucket));
+  }
+};
+
+class Call {
+ public:
+  Call(Services& services, net::Connection& connection) : services(services), connection(connection) {}
+
+  Services& services;
+  net::Connection& connection;
+  std::string bucket;
+  std::string key;
+  std::vector<net::QueryItem> query;
+  Caller caller;
+  std::string operation = "other";  // for the meters
+
+  store::Store& store() { return services.store; }
+  const net::RequestHead& request() const { return connection.request(); }
+  std::string_view method() const { return request().method; }
+  bool has_query(std::string_view name) const { return find_query(name).has_value(); }
+  std::optional<std::string_view> find_query(std::string_view name) const;
+  std::string get_query(std::string_view name) const { return std::string(find_query(name).value_or("")); }
+
+  // Runs work that waits for a drive on a worker thread. It returns a Result or Status.
+  template <typename Work, typename Outcome = std::invoke_result_t<Work>>
+  net::Answer<Outcome> blocking(Work work) {
+    auto kept = std::make_shared<Work>(std::move(work));
+    return net::await_callback<Outcome>(
+        connection.loop(), [&workers = services.workers, kept](std::function<void(Outcome)> done) {
+          const bool taken = workers.submit([kept, done] { done((*kept)()); });
+          if (!taken) done(make_error(Code::kUnavailable, "too many calls are waiting for the drives"));
+        });
+  }
+
+  net::Task<Status> refuse(Refusal refusal);
+  net::Task<Status> refuse(const Error& error, About about);
+  net::Task<Status> send_xml(int status, std::string body);
+  net::Task<Status> send_json(std::string body);
+  net::Task<Status> send_empty(int status);
+};
+
+std::string quoted_etag(std::string_view etag);
+// "\"abc\"", "W/\"abc\"" or abc -> abc
+std::string_view unquoted_etag(std::string_view text);
+// Does an If-Match or If-None-Match list name this etag?
+bool etag_listed(std::string_view list, std::string_view etag);
+
+}  // namespace millrace::cluster

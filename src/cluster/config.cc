@@ -1,0 +1,54 @@
+// One sentence per setting.
+#include "cluster/config.h"
+
+namespace millrace::cluster {
+
+Settings Config::settings() {
+  using Unit = Settings::Unit;
+  Settings table;
+  table.add("listen", listen, "Address and port. Beyond loopback it needs keys, or insecure = true.");
+  table.add(
+      "data", data,
+      "Directory of the node's own state: identity, keys, list of drives. Without drives also the data.");
+  table.add("drives", drives, "Directories that hold the data, one per physical drive.");
+  table.add("insecure", insecure, "Let everyone do everything without keys, also beyond loopback.");
+  table.add("tls", tls,
+            "\"self-signed\" makes a certificate for trials; empty: tls_cert and tls_key, or plain HTTP.");
+  table.add("tls_cert", tls_cert, "Certificate chain (PEM). Read again when it changes.");
+  table.add("tls_key", tls_key, "Private key (PEM) of the certificate.");
+  table.add("threads", threads, Unit::kCount, "Threads that serve connections. 0: one per core.");
+  table.add("workers", workers, Unit::kCount, "Threads for what waits for drives: lists, lookups, copies.");
+  table.add("max_connections", max_connections, Unit::kCount,
+            "Connections at a time; more are answered 503.");
+  table.add("access_log", access_log, "Log every request as key=value on standard error.");
+  table.add("stop_seconds", stop_seconds, Unit::kSeconds,
+            "How long requests under way may take to finish when the node stops.");
+  table.add("read_window", store.read_window, Unit::kBytes,
+            "One sequential read of one stream. Larger is better on rotational drives with many readers.");
+  table.add("reads_in_flight", reads_in_flight, Unit::kCount,
+            "Windows read at a time per drive. 0: 1 on rotational drives, else 4.");
+  table.add("reserve", store.reserve_bytes, Unit::kBytes,
+            "A drive with less free space takes no new objects (at most 5 % of the drive).");
+  table.add("cache", store.cache_bytes, Unit::kBytes, "Memory for small objects and records.");
+  table.add("open_files", open_files, Unit::kCount, "Files of hot objects that are kept open.");
+  table.add("direct_io", store.direct_io, "Write large objects past the page cache (O_DIRECT, io_uring).");
+  table.add("scrub_rate", store.scrub_bytes_per_second, Unit::kBytes,
+            "Bytes per second that the scrubber reads. 0: no scrubbing.");
+  table.add("scrub_cycle", store.scrub_cycle_seconds, Unit::kSeconds,
+            "How often everything is scrubbed once.");
+  table.add("upload_expiry", store.upload_expiry_seconds, Unit::kSeconds,
+            "Multipart uploads that are abandoned for this long are removed.");
+  return table;
+}
+
+store::StoreOptions Config::store_options() const {
+  store::StoreOptions options = store;
+  options.state_directory = data;
+  options.drives = drives;
+  options.reads_in_flight = static_cast<unsigned>(reads_in_flight);
+  options.open_files = static_cast<unsigned>(open_files);
+  if (options.drives.empty()) options.drives = {data + "/drive"};
+  return options;
+}
+
+}  // namespace millrace::cluster

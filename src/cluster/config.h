@@ -1,0 +1,39 @@
+// Config: everything that can be set about a node, in one typed struct.
+//
+// From a TOML file, MILLRACE_… variables and flags, each overriding the one before. `millrace config` prints
+// it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/settings.h"
+#include "store/store.h"
+
+namespace millrace::cluster {
+
+struct Config {
+  std::string listen = "127.0.0.1:9400";
+  std::string data = "./millrace-data";
+  std::vector<std::string> drives;
+  bool insecure = false;
+  std::string tls;
+  std::string tls_cert;
+  std::string tls_key;
+  uint64_t threads = 0;
+  uint64_t workers = 32;
+  uint64_t max_connections = 10'000;
+  bool access_log = false;
+  uint64_t stop_seconds = 30;
+  store::StoreOptions store;
+  uint64_t reads_in_flight = 0;
+  uint64_t open_files = store::StoreOptions().open_files;
+
+  // The table over this struct's variables; the struct must stay where it is.
+  Settings settings();
+  // What the store is opened with.
+  store::StoreOptions store_options() const;
+};
+
+}  // namespace millrace::cluster

@@ -1,0 +1,354 @@
+// Who asks for what.
+#include "cluster/gateway.h"
+
+#include <algorithm>
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "cluster/buckets.h"
+#include "cluster/multipart.h"
+#include "cluster/read.h"
+#include "cluster/write.h"
+#include "cluster/xml.h"
+
+namespace millrace::cluster {
+
+namespace {
+
+// Parts of S3 that are not here. Asking for them must not look like asking for the object or the list.
+constexpr std::string_view kUnsupported[] = {"accelerate",
+                                             "analytics",
+                                             "cors",
+                                             "encryption",
+                                             "intelligent-tiering",
+                                             "inventory",
+                                             "legal-hold",
+                                             "lifecycle",
+                                             "logging",
+                                             "metrics",
+                                             "notification",
+                                             "object-lock",
+                                             "ownershipControls",
+                                             "policyStatus",
+                                             "publicAccessBlock",
+                                             "replication",
+                                             "requestPayment",
+                                             "restore",
+                                             "retention",
+                                             "select",
+                                             "torrent",
+                                             "versions",
+                                             "website",
+                                             "attributes",
+                                             "session"};
+
+bool writes(const Call& call) {
+  const std::string_view method = call.method();
+  if (method == "POST" && call.has_query("batch")) return false;
+  return method != "GET" && method != "HEAD" && method != "OPTIONS";
+}
+
+// A page in a browser on this machine can send requests here. What it sends says where the page came from.
+bool from_foreign_page(const net::RequestHead& request) {
+  const auto origin = request.find("origin");
+  if (!origin || origin->empty()) return net::equal_names(request.get("sec-fetch-site"), "cross-site");
+  const size_t slashes = origin->find("://");
+  return slashes == std::string_view::npos || origin->substr(slashes + 3) != request.get("host");
+}
+
+net::SignedRequest signed_request(const net::RequestHead& request) {
+  net::SignedRequest copy;
+  copy.method = request.method;
+  copy.path = request.path;
+  copy.query = request.query;
+  for (const net::HeaderView& header : request.headers)
+    copy.headers.emplace_back(lower_case(header.name), header.value);
+  return copy;
+}
+
+bool looks_signed(const net::RequestHead& request) {
+  return request.find("authorization") || request.query.find("X-Amz-Signature") != std::string_view::npos ||
+         request.query.find("X-Amz-Credential") != std::string_view::npos ||
+         request.query.find("AWSAccessKeyId") != std::string_view::npos;
+}
+
+// Clients ask who may do what before they copy; rights belong to keys here, so there is one answer.
+constexpr std::string_view kAcl =
+    "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
+    "<AccessControlPolicy xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"><Owner><ID>millrace</ID></Owner>"
+    "<AccessControlList><Grant><Grantee xmlns:xsi=\"http://www.w3.org/2001/XMLSchema-instance\" "
+    "xsi:type=\"CanonicalUser\"><ID>millrace</ID></Grantee><Permission>FULL_CONTROL</Permission></Grant>"
+    "</AccessControlList></AccessControlPolicy>\n";
+
+Result<const Key*> find_key(const KeyRing& ring, const std::string& access_key) {
+  const Key* key = ring.find(access_key);
+  if (key != nullptr) return key;
+  return make_error(Code::kDenied, "InvalidAccessKeyId: there is no access key {}",
+                    printable(access_key, 64));
+}
+
+Status check_signature(net::SignatureProblem problem, std::string_view date) {
+  switch (problem) {
+    case net::SignatureProblem::kNone:
+      return {};
+    case net::SignatureProblem::kMalformed:
+      return make_error(Code::kDenied, "AccessDenied: the signature cannot be read");
+    case net::SignatureProblem::kSkewed:
+      return make_error(Code::kDenied, "RequestTimeTooSkewed: the request is signed for {}, here it is {}",
+                        printable(date, 32), format_iso_date(wall_ms()))
+          .with_hint("the clocks may differ by 15 minutes");
+    case net::SignatureProblem::kExpired:
+      return make_error(Code::kDenied, "AccessDenied: Request has expired");
+    case net::SignatureProblem::kMismatch:
+      break;
+  }
+  return make_error(Code::kDenied,
+                    "SignatureDoesNotMatch: the signature is not what this key and request give");
+}
+
+}  // namespace
+
+Gateway::Gateway(Services services, KeyFile& keys, GatewayOptions options)
+    : services_(services),
+      keys_(keys),
+      options_(options),
+      indexes_(services.store),
+      started_us_(steady_us()) {}
+
+net::Task<Status> Gateway::handle(net::Connection& connection) {
+  const uint64_t begun = steady_us();
+  Call call(services_, connection);
+  Status done;
+  auto located = locate(call);
+  if (!located) {
+    done = co_await call.refuse(located.error(), About::kObject);
+  } else {
+    done = co_await dispatch(call);
+  }
+  const uint64_t took = steady_us() - begun;
+  meters_.count(call.operation, connection.bytes_received(), connection.bytes_sent(), took,
+                connection.response_status());
+  if (options_.access_log) log_access(call, took);
+  co_return done;
+}
+
+void Gateway::log_access(const Call& call, uint64_t microseconds) const {
+  const net::Connection& connection = call.connection;
+  services_.log.info("access", "peer", connection.peer(), "key",
+                     call.caller.key != nullptr ? call.caller.key->access_key : "-", "method", call.method(),
+                     "path", printable(call.request().path, 1100), "operation", call.operation, "status",
+                     connection.response_status(), "in", connection.bytes_received(), "out",
+                     connection.bytes_sent(), "us", microseconds);
+}
+
+Status Gateway::locate(Call& call) const {
+  const net::RequestHead& request = call.request();
+  if (!request.query.empty()) call.query = MR_TRY(net::parse_query(request.query));
+  if (request.path.starts_with("/-/") || request.path == "/-") return {};
+  std::string path;
+  if (request.path.find('%') == std::string_view::npos) {
+    path = request.path;
+  } else {
+    auto decoded = net::percent_decode(request.path);
+    if (!decoded) return make_error(Code::kInvalid, "InvalidURI: {}", decoded.error().message());
+    path = decoded.take();
+  }
+  if (path.empty() || path[0] != '/')
+    return make_error(Code::kInvalid, "InvalidURI: the path does not start with /");
+  const size_t slash = path.find('/', 1);
+  call.bucket = path.substr(1, slash == std::string::npos ? std::string::npos : slash - 1);
+  if (slash != std::string::npos) call.key = path.substr(slash + 1);
+  if (call.key.size() > store::kMaxKeyBytes)
+    return make_error(Code::kInvalid, "KeyTooLongError: keys have at most {} bytes", store::kMaxKeyBytes);
+  if (!call.key.empty()) MR_TRY(store::check_key(call.key));
+  return {};
+}
+
+Result<Caller> Gateway::authenticate(const Call& call) const {
+  Caller caller;
+  caller.ring = keys_.current();
+  caller.open = is_open(*caller.ring);
+  // Unmodified S3 clients always sign; in open mode nobody could tell a right signature from a wrong one.
+  if (caller.open || !looks_signed(call.request())) return caller;
+  const net::SignedRequest request = signed_request(call.request());
+  if (const auto link = net::find_old_link(request)) {
+    caller.key = MR_TRY(find_key(*caller.ring, link->access_key));
+    MR_TRY(check_signature(net::judge_old_link(request, *link, caller.key->secret_key, wall_ms()), ""));
+    return caller;
+  }
+  auto read = net::read_claim(request);
+  if (!read) return make_error(Code::kDenied, "AccessDenied: {}", read.error().message());
+  caller.claim = read.take();
+  if (!caller.claim) return caller;
+  caller.key = MR_TRY(find_key(*caller.ring, caller.claim->access_key));
+  MR_TRY(check_signature(net::judge(request, *caller.claim, caller.key->secret_key, wall_ms()),
+                         caller.claim->date));
+  return caller;
+}
+
+Status Gateway::authorize(const Call& call) const {
+  if (call.caller.open) {
+    if (writes(call) && from_foreign_page(call.request())) {
+      return make_error(Code::kDenied, "AccessDenied: web pages of other origins may not write here");
+    }
+    return {};
+  }
+  const Right right = writes(call) ? Right::kWrite : Right::kRead;
+  if (call.bucket.empty()) {
+    if (call.caller.key != nullptr) return {};
+    return make_error(Code::kDenied, "AccessDenied: listing the buckets needs a key");
+  }
+  if (call.caller.may(right, call.bucket)) return {};
+  if (right == Right::kRead) {
+    const auto bucket = services_.store.find_bucket(call.bucket);
+    if (bucket && bucket->settings.anonymous_read) return {};
+  }
+  return make_error(Code::kDenied, "AccessDenied: {} bucket {}",
+                    right == Right::kRead ? "no right to read" : "no right to write to", call.bucket)
+      .with_hint("millrace keys create makes keys with rights");
+}
+
+net::Task<Status> Gateway::dispatch(Call& call) {
+  auto caller = authenticate(call);
+  if (!caller) {
+    call.operation = "refused";
+    co_return co_await call.refuse(caller.error(), About::kObject);
+  }
+  call.caller = caller.take();
+  if (call.request().path.starts_with("/-/") || call.request().path == "/-") {
+    call.operation = "administration";
+    NodeView view{services_, *server_, meters_, started_us_};
+    co_return co_await administer(call, view);
+  }
+  if (auto allowed = authorize(call); !allowed) {
+    call.operation = "refused";
+    co_return co_await call.refuse(allowed.error(), About::kObject);
+  }
+  for (const std::string_view name : kUnsupported) {
+    if (call.query.empty() || !call.has_query(name)) continue;
+    Refusal refusal{"NotImplemented", fmt::format("?{} is not supported", name), ""};
+    co_return co_await call.refuse(std::move(refusal));
+  }
+  if (call.bucket.empty()) {
+    if (call.method() == "GET" || call.method() == "HEAD") co_return co_await list_buckets(call);
+    Refusal refusal{"MethodNotAllowed", "only GET is possible here", ""};
+    co_return co_await call.refuse(std::move(refusal));
+  }
+  if (call.key.empty()) co_return co_await dispatch_bucket(call);
+  co_return co_await dispatch_object(call);
+}
+
+net::Task<Status> Gateway::dispatch_bucket(Call& call) {
+  const std::string_view method = call.method();
+  if (method == "PUT" && call.query.empty()) co_return co_await create_bucket(call);
+  if (!services_.store.find_bucket(call.bucket)) {
+    Refusal refusal{"NoSuchBucket", fmt::format("there is no bucket {}", printable(call.bucket, 80)),
+                    "millrace mb makes one"};
+    co_return co_await call.refuse(std::move(refusal));
+  }
+  const bool get = method == "GET" || method == "HEAD";
+  if (method == "POST" && call.has_query("delete")) co_return co_await delete_objects(call);
+  if (method == "POST" && call.has_query("batch")) co_return co_await get_batch(call, indexes_);
+  if (method == "GET" && call.has_query("uploads")) co_return co_await list_uploads(call);
+  if (get && call.has_query("location")) {
+    call.operation = "bucket_config";
+    XmlWriter xml("LocationConstraint");
+    co_return co_await call.send_xml(200, xml.finish());
+  }
+  if (get && call.has_query("versioning")) {
+    call.operation = "bucket_config";
+    XmlWriter xml("VersioningConfiguration");
+    co_return co_await call.send_xml(200, xml.finish());
+  }
+  if (get && call.has_query("acl")) {
+    call.operation = "bucket_config";
+    co_return co_await call.send_xml(200, std::string(kAcl));
+  }
+  if (get && call.has_query("policy")) {
+    Refusal refusal{"NoSuchBucketPolicy", "rights belong to keys here", "millrace keys list"};
+    co_return co_await call.refuse(std::move(refusal));
+  }
+  if (get && call.has_query("tagging")) {
+    Refusal refusal{"NoSuchTagSet", "buckets have no tags", ""};
+    co_return co_await call.refuse(std::move(refusal));
+  }
+  if (method == "HEAD") co_return co_await head_bucket(call);
+  if (method == "GET") co_return co_await list_objects(call);
+  if (method == "DELETE" && call.query.empty()) co_return co_await delete_bucket(call);
+  Refusal refusal{"NotImplemented", fmt::format("{} of a bucket with this query is not supported", method),
+                  ""};
+  co_return co_await call.refuse(std::move(refusal));
+}
+
+// In open mode on loopback `curl -T` needs no ceremony: the first object makes the bucket.
+net::Task<Status> Gateway::create_on_first_use(Call& call) {
+  store::Store& store = services_.store;
+  auto work = [&store, name = call.bucket]() -> Status {
+    MR_TRY(store::check_bucket_name(name));
+    auto created = store.create_bucket(name, {});
+    if (!created && created.error().code() == Code::kExists) return {};
+    return created;
+  };
+  co_return co_await call.blocking(std::move(work));
+}
+
+net::Task<Status> Gateway::dispatch_object(Call& call) {
+  const std::string_view method = call.method();
+  const bool get = method == "GET" || method == "HEAD";
+  if (!services_.store.find_bucket(call.bucket)) {
+    const bool plain = call.caller.open && options_.loopback && !looks_signed(call.request());
+    if (method != "PUT" || !plain || !call.query.empty()) {
+      Refusal refusal{"NoSuchBucket", fmt::format("there is no bucket {}", printable(call.bucket, 80)),
+                      "millrace mb makes one"};
+      co_return co_await call.refuse(std::move(refusal));
+    }
+    auto created = co_await create_on_first_use(call);
+    if (!created) co_return co_await call.refuse(created.error(), About::kBucket);
+  }
+  if (call.query.empty()) {
+    if (get) co_return co_await get_object(call);
+    if (method == "PUT") {
+      if (call.request().find("x-amz-copy-source")) co_return co_await copy_object(call);
+      co_return co_await put_object(call);
+    }
+    if (method == "DELETE") co_return co_await delete_object(call);
+  }
+  if (call.has_query("versionId") && call.get_query("versionId") != "null") {
+    Refusal refusal{"NotImplemented", "versions of objects are not kept", ""};
+    co_return co_await call.refuse(std::move(refusal));
+  }
+  if (call.has_query("uploadId")) {
+    if (method == "PUT" && call.request().find("x-amz-copy-source")) co_return co_await copy_part(call);
+    if (method == "PUT") co_return co_await put_part(call);
+    if (method == "POST") co_return co_await complete_upload(call);
+    if (method == "GET") co_return co_await list_parts(call);
+    if (method == "DELETE") co_return co_await abort_upload(call);
+  }
+  if (method == "POST" && call.has_query("uploads")) co_return co_await create_upload(call);
+  if (call.has_query("tagging")) {
+    if (get) co_return co_await get_tags(call);
+    if (method == "PUT") co_return co_await put_tags(call);
+    if (method == "DELETE") co_return co_await delete_tags(call);
+  }
+  if (get && call.has_query("acl")) {
+    call.operation = "bucket_config";
+    co_return co_await call.send_xml(200, std::string(kAcl));
+  }
+  if (call.has_query("acl") || call.has_query("uploads") || call.has_query("policy")) {
+    Refusal refusal{"NotImplemented", fmt::format("{} with this query is not supported", method), ""};
+    co_return co_await call.refuse(std::move(refusal));
+  }
+  if (get && call.has_query("index")) co_return co_await get_index(call);
+  if (get && call.has_query("member")) co_return co_await get_member(call, indexes_);
+  if (get && (call.has_query("sample") || call.has_query("samples")))
+    co_return co_await get_samples(call, indexes_);
+  if (get) co_return co_await get_object(call);
+  if (method == "PUT" && call.request().find("x-amz-copy-source")) co_return co_await copy_object(call);
+  if (method == "PUT") co_return co_await put_object(call);
+  if (method == "DELETE") co_return co_await delete_object(call);
+  Refusal refusal{"MethodNotAllowed", fmt::format("{} of an object is not possible", printable(method, 16)),
+                  ""};
+  co_return co_await call.refuse(std::move(refusal));
+}
+
+}  // namespace millrace::cluster

@@ -1,0 +1,52 @@
+// Gateway: every request's way from path and signature to the operation that serves it.
+//
+// S3 at the root, path style; plain HTTP is the same without a signature; /-/ is administration. Thread-safe:
+// all state is in the services and the call.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "cluster/administration.h"
+#include "cluster/call.h"
+#include "cluster/keys.h"
+#include "cluster/meters.h"
+#include "cluster/shards.h"
+#include "net/server.h"
+
+namespace millrace::cluster {
+
+struct GatewayOptions {
+  bool insecure = false;  // --insecure: open although it listens beyond loopback
+  bool loopback = true;   // listens on loopback only
+  bool access_log = false;
+};
+
+class Gateway final : public net::Handler {
+ public:
+  Gateway(Services services, KeyFile& keys, GatewayOptions options);
+  void attach(const net::Server& server) { server_ = &server; }
+
+  net::Task<Status> handle(net::Connection& connection) override;
+
+ private:
+  net::Task<Status> dispatch(Call& call);
+  net::Task<Status> dispatch_bucket(Call& call);
+  net::Task<Status> dispatch_object(Call& call);
+  Status locate(Call& call) const;
+  Result<Caller> authenticate(const Call& call) const;
+  Status authorize(const Call& call) const;
+  bool is_open(const KeyRing& ring) const { return ring.empty() && (options_.loopback || options_.insecure); }
+  net::Task<Status> create_on_first_use(Call& call);
+  void log_access(const Call& call, uint64_t microseconds) const;
+
+  Services services_;
+  KeyFile& keys_;
+  const GatewayOptions options_;
+  const net::Server* server_ = nullptr;
+  Meters meters_;
+  ShardIndexes indexes_;
+  const uint64_t started_us_;
+};
+
+}  // namespace millrace::cluster

@@ -1,0 +1,91 @@
+// Wiring, and the rules about who may listen where.
+#include "cluster/node.h"
+
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+namespace millrace::cluster {
+
+namespace {
+
+Status make_directory(const std::string& path) {
+  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return make_system_error(errno, "making " + path);
+  return {};
+}
+
+// Hot objects and connections take a descriptor each; the usual soft limit of 1024 is a historical accident.
+void raise_descriptor_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+Status check_exposure(const net::ListenAddress& listen, const KeyRing& ring, const Config& config) {
+  if (listen.is_loopback() || !ring.empty() || config.insecure) return {};
+  return make_error(Code::kDenied, "{} can be reached from other machines, and there are no keys",
+                    listen.text())
+      .with_hint(fmt::format("millrace keys create --data {} --admin, or --insecure to let everyone in",
+                             config.data));
+}
+
+Result<std::unique_ptr<net::CertificateFiles>> open_certificates(const Config& config) {
+  net::CertificatePaths paths{config.tls_cert, config.tls_key};
+  if (!config.tls.empty() && config.tls != "self-signed") {
+    return make_error(Code::kInvalid, "tls = \"{}\" is not known", config.tls)
+        .with_hint("\"self-signed\", or tls_cert and tls_key");
+  }
+  if (config.tls_cert.empty() != config.tls_key.empty()) {
+    return make_error(Code::kInvalid, "a certificate and its key come together")
+        .with_hint("give both --tls-cert and --tls-key");
+  }
+  if (config.tls == "self-signed") paths = MR_TRY(net::make_self_signed(config.data));
+  if (paths.certificate.empty()) return std::unique_ptr<net::CertificateFiles>();
+  return net::CertificateFiles::open(paths);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Node>> Node::start(const Config& config, Log& log) {
+  std::unique_ptr<Node> node(new Node());
+  node->listen_ = MR_TRY(net::parse_listen_address(config.listen));
+  raise_descriptor_limit();
+  MR_TRY(make_directory(config.data));
+  node->keys_ = MR_TRY(KeyFile::open(key_file_path(config.data)));
+  const std::shared_ptr<const KeyRing> ring = node->keys_->current();
+  MR_TRY(check_exposure(node->listen_, *ring, config));
+  node->open_ = ring->empty();
+  node->certificates_ = MR_TRY(open_certificates(config));
+  node->store_ = MR_TRY(store::Store::open(config.store_options(), log));
+  node->workers_ =
+      std::make_unique<Workers>(static_cast<unsigned>(std::clamp<uint64_t>(config.workers, 1, 512)));
+  const GatewayOptions options{config.insecure, node->listen_.is_loopback(), config.access_log};
+  node->gateway_ =
+      std::make_unique<Gateway>(Services{*node->store_, *node->workers_, log}, *node->keys_, options);
+  net::ServerOptions server;
+  server.listen = node->listen_;
+  server.threads = static_cast<unsigned>(std::min<uint64_t>(config.threads, 256));
+  server.max_connections = static_cast<unsigned>(std::min<uint64_t>(config.max_connections, 1'000'000));
+  server.certificates = node->certificates_.get();
+  node->server_ = MR_TRY(net::Server::open(server, *node->gateway_, log));
+  node->gateway_->attach(*node->server_);
+  node->server_->run();
+  return node;
+}
+
+Node::~Node() {
+  // Connections end first; then the threads that may still answer them; what they answered goes nowhere, but
+  // the server's queues are there to take it. Then their coroutines, which hold on to the store; the store
+  // last.
+  if (server_) server_->stop();
+  if (workers_) workers_->stop();
+}
+
+std::string Node::url() const {
+  std::string host = listen_.host;
+  if (host == "0.0.0.0" || host == "::") host = "127.0.0.1";
+  if (host.find(':') != std::string::npos) host = "[" + host + "]";
+  return fmt::format("{}://{}:{}", certificates_ ? "https" : "http", host, server_->port());
+}
+
+}  // namespace millrace::cluster

@@ -1,0 +1,232 @@
+// From an index entry to bytes on the wire, without copying them.
+#include "cluster/read.h"
+
+#include <charconv>
+
+#include "base/clock.h"
+#include "cluster/shards.h"
+
+namespace millrace::cluster {
+
+namespace {
+
+using store::Object;
+
+enum class Verdict { kGo, kNotModified, kFailed };
+
+// In the order of RFC 9110: If-Match before If-Unmodified-Since, If-None-Match before If-Modified-Since.
+Verdict judge_conditions(const net::RequestHead& request, const store::Record& record) {
+  const int64_t modified_seconds = record.modified_ms / 1000;
+  const auto later_than = [&](std::string_view text) {
+    const auto date = parse_http_date(text);
+    return !date || modified_seconds > *date / 1000;
+  };
+  if (const auto match = request.find("if-match")) {
+    if (!etag_listed(*match, record.etag)) return Verdict::kFailed;
+  } else if (const auto since = request.find("if-unmodified-since")) {
+    if (parse_http_date(*since) && later_than(*since)) return Verdict::kFailed;
+  }
+  if (const auto none = request.find("if-none-match")) {
+    if (etag_listed(*none, record.etag)) return Verdict::kNotModified;
+  } else if (const auto since = request.find("if-modified-since")) {
+    if (!later_than(*since)) return Verdict::kNotModified;
+  }
+  return Verdict::kGo;
+}
+
+// A range counts only while the object is the one the client began with.
+bool range_applies(const net::RequestHead& request, const store::Record& record) {
+  const auto condition = request.find("if-range");
+  if (!condition) return true;
+  if (condition->starts_with('"') || condition->starts_with("W/")) {
+    return !condition->starts_with("W/") && unquoted_etag(*condition) == record.etag;
+  }
+  const auto date = parse_http_date(*condition);
+  return date && *date / 1000 == record.modified_ms / 1000;
+}
+
+constexpr std::string_view kOverrides[] = {"content-type",  "content-language",    "expires",
+                                           "cache-control", "content-disposition", "content-encoding"};
+
+net::Task<Status> respond(Call& call, std::shared_ptr<const Object> object, ParsedRange asked) {
+  const store::Record& record = object->record();
+  net::HeadBuilder& head = call.connection.start(asked.kind == RangeKind::kPart ? 206 : 200);
+  add_object_headers(call, *object, asked.kind);
+  if (asked.kind == RangeKind::kPart) {
+    head.add("Content-Range", fmt::format("bytes {}-{}/{}", asked.range.offset,
+                                          asked.range.offset + asked.range.size - 1, record.size));
+  } else {
+    asked.range = {0, record.size};
+  }
+  if (object->is_inline()) {
+    co_return co_await call.connection.send(
+        std::string_view(object->inline_bytes()).substr(asked.range.offset, asked.range.size));
+  }
+  auto sent = co_await call.connection.send_head(asked.range.size);
+  if (!sent || call.method() == "HEAD") co_return sent;
+  auto body = co_await send_stretch(call, std::move(object), asked.range.offset, asked.range.size);
+  if (!body) co_return body;
+  co_return co_await call.connection.end_body();
+}
+
+// One part of a multipart object, as clients ask for when they download in parallel.
+Result<ParsedRange> part_range(const store::Record& record, const std::string& text) {
+  unsigned number = 0;
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (problem != std::errc() || end != text.data() + text.size() || number == 0) {
+    return make_error(Code::kInvalid, "partNumber is not a number from 1 on");
+  }
+  const size_t parts = std::max<size_t>(record.pieces.size(), 1);
+  if (number > parts) return make_error(Code::kInvalid, "InvalidRange: the object has {} parts", parts);
+  ParsedRange range{RangeKind::kPart, {0, record.size}};
+  if (record.pieces.empty()) return range;
+  for (unsigned i = 0; i + 1 < number; ++i) range.range.offset += record.pieces[i].size;
+  range.range.size = record.pieces[number - 1].size;
+  if (range.range.size == 0) range.kind = RangeKind::kWhole;
+  return range;
+}
+
+}  // namespace
+
+ParsedRange parse_range(std::string_view text, uint64_t size) {
+  const ParsedRange whole;
+  if (!text.starts_with("bytes=") || text.find(',') != std::string_view::npos) return whole;
+  text.remove_prefix(6);
+  const size_t dash = text.find('-');
+  if (dash == std::string_view::npos) return whole;
+  const auto number = [](std::string_view digits) -> std::optional<uint64_t> {
+    uint64_t value = 0;
+    const auto [end, problem] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    if (digits.empty() || problem != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
+    return value;
+  };
+  const std::string_view first_text = text.substr(0, dash);
+  const std::string_view last_text = text.substr(dash + 1);
+  const auto last = number(last_text);
+  if (first_text.empty()) {
+    if (!last) return whole;
+    if (*last == 0 || size == 0) return {RangeKind::kUnsatisfiable, {}};
+    const uint64_t count = std::min(*last, size);
+    return {RangeKind::kPart, {size - count, count}};
+  }
+  const auto first = number(first_text);
+  if (!first || (!last && !last_text.empty()) || (last && *last < *first)) return whole;
+  if (*first >= size) return {RangeKind::kUnsatisfiable, {}};
+  const uint64_t end = last ? std::min(*last + 1 == 0 ? UINT64_MAX : *last + 1, size) : size;
+  return {RangeKind::kPart, {*first, end - *first}};
+}
+
+void add_object_headers(Call& call, const Object& object, RangeKind kind) {
+  const store::Record& record = object.record();
+  net::HeadBuilder& head = call.connection.head();
+  head.add("ETag", quoted_etag(record.etag));
+  head.add("Last-Modified", format_http_date(record.modified_ms));
+  head.add("Accept-Ranges", "bytes");
+  const bool checksums =
+      kind == RangeKind::kWhole && net::equal_names(call.request().get("x-amz-checksum-mode"), "enabled");
+  bool typed = false;
+  for (const auto& [name, value] : record.headers) {
+    if (name.starts_with("x-amz-checksum-") && !checksums) continue;
+    if (!call.query.empty() && call.has_query("response-" + name)) continue;
+    if (name == "content-type") typed = true;
+    head.add(name, value);
+  }
+  if (!call.query.empty()) {
+    for (const std::string_view name : kOverrides) {
+      const auto value = call.find_query("response-" + std::string(name));
+      if (!value) continue;
+      if (name == "content-type") typed = true;
+      head.add(name, *value);
+    }
+  }
+  if (!typed) head.add("Content-Type", "binary/octet-stream");
+  if (!record.tags.empty()) head.add("x-amz-tagging-count", record.tags.size());
+  if (record.shard != store::ShardState::kNone) head.add("x-millrace-index", shard_state_name(record.shard));
+  if (record.shard == store::ShardState::kReady) head.add("x-millrace-samples", record.shard_samples);
+}
+
+net::Task<Result<std::shared_ptr<const Object>>> find_object(Call& call, std::string bucket,
+                                                             std::string key) {
+  auto hot = call.store().find_object(bucket, key);
+  if (hot) co_return hot;
+  store::Store& store = call.store();
+  auto work = [&store, bucket, key] { return store.get_object(bucket, key); };
+  co_return co_await call.blocking(std::move(work));
+}
+
+net::Task<Status> send_stretch(Call& call, std::shared_ptr<const Object> object, uint64_t offset,
+                               uint64_t size) {
+  if (object->is_inline()) {
+    co_return co_await call.connection.send_bytes(
+        std::string_view(object->inline_bytes()).substr(offset, size));
+  }
+  store::Store& store = call.store();
+  while (size > 0) {
+    const uint64_t want = std::min(size, store.read_window());
+    std::optional<store::Extent> ready = store.find_ready(*object, offset, want);
+    if (!ready) {
+      std::function<void(std::function<void(Result<store::Extent>)>)> start =
+          [&store, object, offset, want](std::function<void(Result<store::Extent>)> done) {
+            store.prepare(object, offset, want, std::move(done));
+          };
+      auto brought =
+          co_await net::await_callback<Result<store::Extent>>(call.connection.loop(), std::move(start));
+      if (!brought) {
+        call.services.log.warn("reading failed", "bucket", call.bucket, "key", call.key, "error",
+                               brought.error().message());
+        co_return brought.take_error();
+      }
+      ready = brought.take();
+    }
+    auto sent = co_await call.connection.send_file(ready->file->descriptor(), ready->offset, ready->size);
+    if (!sent) co_return sent;
+    offset += ready->size;
+    size -= ready->size;
+  }
+  co_return Status();
+}
+
+net::Task<Status> get_object(Call& call) {
+  call.operation = call.method() == "HEAD" ? "head" : "get";
+  std::shared_ptr<const Object> object = call.store().find_object(call.bucket, call.key);
+  if (!object) {
+    auto found = co_await find_object(call, call.bucket, call.key);
+    if (!found) co_return co_await call.refuse(found.error(), About::kObject);
+    object = found.take();
+  }
+  const store::Record& record = object->record();
+  switch (judge_conditions(call.request(), record)) {
+    case Verdict::kGo:
+      break;
+    case Verdict::kFailed: {
+      Refusal refusal{"PreconditionFailed", "the object is not the one that the condition names", ""};
+      co_return co_await call.refuse(std::move(refusal));
+    }
+    case Verdict::kNotModified: {
+      net::HeadBuilder& head = call.connection.start(304);
+      head.add("ETag", quoted_etag(record.etag));
+      head.add("Last-Modified", format_http_date(record.modified_ms));
+      co_return co_await call.connection.send({});
+    }
+  }
+  ParsedRange asked;
+  if (const auto part = call.find_query("partNumber")) {
+    auto range = part_range(record, std::string(*part));
+    if (!range) co_return co_await call.refuse(range.error(), About::kObject);
+    asked = range.take();
+  } else if (const auto range = call.request().find("range");
+             range && range_applies(call.request(), record)) {
+    asked = parse_range(*range, record.size);
+  }
+  if (asked.kind == RangeKind::kUnsatisfiable) {
+    net::HeadBuilder& head = call.connection.start(416);
+    head.add("Content-Range", fmt::format("bytes */{}", record.size));
+    head.add("Content-Type", "application/xml");
+    Refusal refusal{"InvalidRange", fmt::format("the object has {} bytes", record.size), ""};
+    const std::string body = refusal_xml(refusal, call.request().path, "");
+    co_return co_await call.connection.send(body);
+  }
+  co_return co_await respond(call, object, asked);
+}
+
+}  // namespace millrace::cluster

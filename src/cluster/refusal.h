@@ -1,0 +1,27 @@
+// Refusal: a request that is not served, in S3's words: a code, a sentence, a status.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/error.h"
+#include "net/connection.h"
+#include "net/task.h"
+
+namespace millrace::cluster {
+
+struct Refusal {
+  std::string code;  // "NoSuchKey"
+  std::string message;
+  std::string hint;  // what to try; empty: nothing to add
+  int status() const;
+};
+
+// What the error was about decides whether kNotFound is a NoSuchKey or a NoSuchBucket.
+enum class About { kBucket, kObject, kUpload };
+Refusal refusal_of(const Error& error, About about);
+
+std::string refusal_xml(const Refusal& refusal, std::string_view resource, std::string_view request_id);
+std::string refusal_json(const Refusal& refusal);
+
+}  // namespace millrace::cluster

@@ -1,0 +1,63 @@
+// Shards from the inside: index, members, samples and batches of them, by way of the shard index.
+//
+// Where a shard is not compressed the bytes go from the page cache to the socket; of a compressed one the
+// wanted stretch is unpacked into memory, within a limit.
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "cluster/call.h"
+#include "store/store.h"
+#include "tar/index.h"
+
+namespace millrace::cluster {
+
+std::string_view shard_state_name(store::ShardState state);
+
+// Parsed indexes of the shards in use. Thread-safe.
+class ShardIndexes {
+ public:
+  explicit ShardIndexes(store::Store& store) : store_(store) {}
+  // Blocks. kNotFound ("NoSuchIndex: …") where the object is no shard.
+  Result<std::shared_ptr<const tar::Index>> get(const std::shared_ptr<const store::Object>& object);
+
+ private:
+  static constexpr size_t kKept = 256;
+  struct Kept {
+    std::string name;
+    uint64_t version = 0;
+    std::shared_ptr<const tar::Index> index;
+  };
+  store::Store& store_;
+  std::mutex mutex_;
+  std::list<Kept> kept_;  // guarded by mutex_; newest first
+};
+
+// A stretch of a shard: in the store, or unpacked.
+struct Stretch {
+  std::shared_ptr<const store::Object> object;
+  uint64_t offset = 0;
+  uint64_t size = 0;
+  std::optional<std::string> unpacked;
+};
+// All block.
+Result<Stretch> find_samples(store::Store& store, ShardIndexes& indexes,
+                             std::shared_ptr<const store::Object> object, uint64_t first, uint64_t last);
+Result<Stretch> find_member(store::Store& store, ShardIndexes& indexes,
+                            std::shared_ptr<const store::Object> object, const std::string& path);
+
+net::Task<Status> send_stretch(Call& call, Stretch stretch);
+
+net::Task<Status> get_index(Call& call);                           // GET ?index
+net::Task<Status> get_member(Call& call, ShardIndexes& indexes);   // GET ?member=path
+net::Task<Status> get_samples(Call& call, ShardIndexes& indexes);  // GET ?sample=N, ?samples=A-B
+net::Task<Status> get_batch(Call& call, ShardIndexes& indexes);    // POST bucket?batch
+
+}  // namespace millrace::cluster

@@ -1,0 +1,59 @@
+// XML as S3 speaks it: a writer for answers and a parser for the four documents that requests carry.
+//
+// Parsing goes through pugixml with bounded input; nothing outside the document is ever fetched. Pure.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "store/record.h"
+
+namespace millrace::cluster {
+
+class XmlWriter {
+ public:
+  enum class Namespace { kNone, kS3 };
+  explicit XmlWriter(std::string_view root, Namespace space = Namespace::kS3);
+  void open(std::string_view element);
+  void close();
+  void add(std::string_view element, std::string_view text);
+  void add(std::string_view element, uint64_t number);
+  std::string finish();
+
+ private:
+  std::string text_;
+  std::vector<std::string> open_;
+};
+
+// Characters that XML cannot hold at all (most control characters, what is not UTF-8) become U+FFFD: listing
+// clients ask for encoding-type=url where keys may have them.
+void append_escaped(std::string& out, std::string_view text);
+
+struct DeleteRequest {
+  struct Entry {
+    std::string key;
+    std::string etag;  // empty: whatever is there
+  };
+  std::vector<Entry> entries;
+  bool quiet = false;
+};
+inline constexpr size_t kMaxDeletes = 1000;
+Result<DeleteRequest> parse_delete(std::string_view xml);
+
+struct CompletedPart {
+  unsigned number = 0;
+  std::string etag;
+  std::vector<store::NameValue> checksums;  // x-amz-checksum-…
+};
+Result<std::vector<CompletedPart>> parse_complete(std::string_view xml);
+
+Result<std::vector<store::NameValue>> parse_tagging(std::string_view xml);
+// "a=b&c=d", as the header x-amz-tagging has it.
+Result<std::vector<store::NameValue>> parse_tagging_header(std::string_view text);
+// The region asked for, empty if none.
+Result<std::string> parse_create_bucket(std::string_view xml);
+
+}  // namespace millrace::cluster

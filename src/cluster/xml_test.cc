@@ -1,0 +1,202 @@
+// S3's small documents: what is written can be read by anyone, what is read is checked.
+#include "cluster/xml.h"
+
+#include <gtest/gtest.h>
+
+#include "base/text.h"
+#include "cluster/refusal.h"
+
+namespace millrace::cluster {
+namespace {
+
+std::string code_of(const Error& error) {
+  return refusal_of(error, About::kObject).code;
+}
+
+TEST(XmlWriterTest, ElementsAreNestedAndClosed) {
+  XmlWriter xml("Root", XmlWriter::Namespace::kNone);
+  xml.add("A", "text");
+  xml.open("B");
+  xml.add("C", uint64_t{18446744073709551615U});
+  xml.close();
+  xml.open("D");
+  EXPECT_EQ(xml.finish(),
+            "<?xml version=\"1.0\" "
+            "encoding=\"UTF-8\"?>\n<Root><A>text</A><B><C>18446744073709551615</C></B><D></D></Root>\n");
+}
+
+TEST(XmlWriterTest, TextCannotBecomeMarkup) {
+  std::string out;
+  append_escaped(out, "<a href=\"x\">&amp;\r\n\t\x01\x1f ü</a>");
+  EXPECT_EQ(out, "&lt;a href=&quot;x&quot;&gt;&amp;amp;&#13;&#10;&#9;\xef\xbf\xbd\xef\xbf\xbd ü&lt;/a&gt;");
+}
+
+TEST(XmlWriterTest, WhatXmlCannotHoldIsReplaced) {
+  for (const std::string_view text :
+       {"\xff", "a\xc3", "\xed\xa0\x80", "\xef\xbf\xbe", "\xef\xbf\xbf", "\xc0\xaf"}) {
+    std::string out;
+    append_escaped(out, text);
+    EXPECT_TRUE(is_utf8(out)) << out;
+    EXPECT_NE(out.find("\xef\xbf\xbd"), std::string::npos) << out;
+    EXPECT_EQ(out.find("\xef\xbf\xbe"), std::string::npos) << out;
+    EXPECT_EQ(out.find("\xef\xbf\xbf"), std::string::npos) << out;
+  }
+  std::string kept;
+  append_escaped(kept, "ü\xef\xbf\xbd\xef\xbc\x81");
+  EXPECT_EQ(kept, "ü\xef\xbf\xbd\xef\xbc\x81");
+}
+
+TEST(XmlTest, ADeleteNamesItsObjects) {
+  const auto request = parse_delete(
+      "<?xml version=\"1.0\"?><Delete xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"><Quiet>true</Quiet>"
+      "<Object><Key>a&amp;b &#252;</Key></Object><Object><Key> c </Key><ETag>\"e\"</ETag></Object></Delete>");
+  ASSERT_TRUE(request) << request.error().message();
+  EXPECT_TRUE(request->quiet);
+  ASSERT_EQ(request->entries.size(), 2U);
+  EXPECT_EQ(request->entries[0].key, "a&b ü");
+  EXPECT_EQ(request->entries[1].key, " c ");
+  EXPECT_EQ(request->entries[1].etag, "e");
+}
+
+TEST(XmlTest, AKeyOfOneBlankIsAKey) {
+  const auto request = parse_delete("<Delete><Object><Key> </Key></Object></Delete>");
+  ASSERT_TRUE(request) << request.error().message();
+  EXPECT_EQ(request->entries[0].key, " ");
+}
+
+TEST(XmlTest, PrefixedNamesCountAsTheirLocalNames) {
+  const auto request =
+      parse_delete("<s3:Delete xmlns:s3=\"x\"><s3:Object><s3:Key>k</s3:Key></s3:Object></s3:Delete>");
+  ASSERT_TRUE(request);
+  EXPECT_EQ(request->entries[0].key, "k");
+}
+
+TEST(XmlTest, BrokenDeletesAreMalformed) {
+  for (const std::string_view text :
+       {"", " ", "x", "<Delete>", "<Delete/>", "<Delete></Deleted>",
+        "<Other><Object><Key>k</Key></Object></Other>", "<Delete><Object/></Delete>",
+        "<Delete><Object><Key></Key></Object></Delete>", "<Delete><Object><Key>k</Object></Delete>"}) {
+    const auto request = parse_delete(text);
+    ASSERT_FALSE(request) << text;
+    EXPECT_EQ(code_of(request.error()), "MalformedXML") << text;
+  }
+}
+
+TEST(XmlTest, AThousandDeletesAreTheMost) {
+  std::string objects;
+  for (size_t i = 0; i < kMaxDeletes; ++i) objects += "<Object><Key>k</Key></Object>";
+  EXPECT_TRUE(parse_delete("<Delete>" + objects + "</Delete>"));
+  EXPECT_FALSE(parse_delete("<Delete>" + objects + "<Object><Key>k</Key></Object></Delete>"));
+}
+
+TEST(XmlTest, VersionsAreNotKept) {
+  EXPECT_TRUE(parse_delete("<Delete><Object><Key>k</Key><VersionId>null</VersionId></Object></Delete>"));
+  const auto request = parse_delete("<Delete><Object><Key>k</Key><VersionId>7</VersionId></Object></Delete>");
+  ASSERT_FALSE(request);
+  EXPECT_EQ(code_of(request.error()), "NotImplemented");
+}
+
+TEST(XmlTest, EntitiesOfADocumentTypeAreNotExpanded) {
+  const auto request = parse_delete(
+      "<!DOCTYPE d [<!ENTITY a SYSTEM "
+      "\"file:///etc/passwd\">]><Delete><Object><Key>&a;</Key></Object></Delete>");
+  if (request) EXPECT_EQ(request->entries[0].key, "&a;");
+}
+
+TEST(XmlTest, DeepDocumentsAreReadOrRefusedButHarmless) {
+  std::string deep;
+  for (int i = 0; i < 100'000; ++i) deep += "<a>";
+  EXPECT_FALSE(parse_delete(deep));
+  EXPECT_FALSE(parse_tagging("<Tagging>" + deep));
+}
+
+std::string parts_xml(std::string_view number) {
+  return "<CompleteMultipartUpload><Part><PartNumber>" + std::string(number) +
+         "</PartNumber><ETag>&quot;e&quot;</ETag>"
+         "<ChecksumSHA256>c</ChecksumSHA256><ChecksumOther>x</ChecksumOther></Part></"
+         "CompleteMultipartUpload>";
+}
+
+TEST(XmlTest, ACompletionNamesItsParts) {
+  const auto parts = parse_complete(parts_xml("10000"));
+  ASSERT_TRUE(parts) << parts.error().message();
+  ASSERT_EQ(parts->size(), 1U);
+  EXPECT_EQ(parts->front().number, 10000U);
+  EXPECT_EQ(parts->front().etag, "e");
+  ASSERT_EQ(parts->front().checksums.size(), 1U);
+  EXPECT_EQ(parts->front().checksums[0], store::NameValue("x-amz-checksum-sha256", "c"));
+}
+
+TEST(XmlTest, PartNumbersAreChecked) {
+  for (const std::string_view number : {"", "0", "10001", "-1", "1x", " ", "99999999999999999999"}) {
+    const auto parts = parse_complete(parts_xml(number));
+    ASSERT_FALSE(parts) << number;
+    EXPECT_EQ(code_of(parts.error()), "InvalidPart") << number;
+  }
+  EXPECT_FALSE(parse_complete("<CompleteMultipartUpload/>"));
+}
+
+TEST(XmlTest, TagsComeFromDocumentsAndHeaders) {
+  const std::vector<store::NameValue> wanted = {{"a", "1"}, {"b c", ""}};
+  const auto document = parse_tagging(
+      "<Tagging><TagSet><Tag><Key>a</Key><Value>1</Value></Tag><Tag><Key>b "
+      "c</Key><Value/></Tag></TagSet></Tagging>");
+  ASSERT_TRUE(document);
+  EXPECT_EQ(*document, wanted);
+  const auto header = parse_tagging_header("a=1&b%20c=");
+  ASSERT_TRUE(header);
+  EXPECT_EQ(*header, wanted);
+  EXPECT_TRUE(parse_tagging("<Tagging><TagSet/></Tagging>")->empty());
+  EXPECT_TRUE(parse_tagging_header("")->empty());
+}
+
+TEST(XmlTest, TagsHaveLimits) {
+  EXPECT_TRUE(parse_tagging_header(std::string(128, 'k') + "=" + std::string(256, 'v')));
+  for (const std::string& text :
+       {std::string(129, 'k') + "=v", "k=" + std::string(257, 'v'), std::string("k=1&k=2"), std::string("=v"),
+        std::string("1=&2=&3=&4=&5=&6=&7=&8=&9=&10=&11=")}) {
+    const auto tags = parse_tagging_header(text);
+    ASSERT_FALSE(tags) << text;
+    EXPECT_EQ(code_of(tags.error()), "InvalidTag") << text;
+  }
+  EXPECT_FALSE(parse_tagging_header("a=%zz"));
+}
+
+TEST(XmlTest, ABucketMayBeMadeWithoutADocument) {
+  EXPECT_EQ(*parse_create_bucket(""), "");
+  EXPECT_EQ(*parse_create_bucket(" \n"), "");
+  EXPECT_EQ(*parse_create_bucket("<CreateBucketConfiguration><LocationConstraint>eu</LocationConstraint></"
+                                 "CreateBucketConfiguration>"),
+            "eu");
+  EXPECT_FALSE(parse_create_bucket("<Other/>"));
+  EXPECT_FALSE(parse_create_bucket("x"));
+}
+
+TEST(RefusalTest, EveryErrorHasACodeAndAStatus) {
+  const auto status = [](Code code, About about) {
+    return refusal_of(make_error(code, "what happened"), about).status();
+  };
+  EXPECT_EQ(status(Code::kNotFound, About::kObject), 404);
+  EXPECT_EQ(status(Code::kInvalid, About::kObject), 400);
+  EXPECT_EQ(status(Code::kDenied, About::kObject), 403);
+  EXPECT_EQ(status(Code::kExists, About::kBucket), 409);
+  EXPECT_EQ(status(Code::kExists, About::kObject), 412);
+  EXPECT_EQ(status(Code::kNoSpace, About::kObject), 507);
+  EXPECT_EQ(status(Code::kUnavailable, About::kObject), 503);
+  EXPECT_EQ(status(Code::kUnsupported, About::kObject), 501);
+  EXPECT_EQ(status(Code::kCorrupt, About::kObject), 500);
+  EXPECT_EQ(refusal_of(make_error(Code::kNotFound, "x"), About::kBucket).code, "NoSuchBucket");
+  EXPECT_EQ(refusal_of(make_error(Code::kNotFound, "x"), About::kUpload).code, "NoSuchUpload");
+  EXPECT_EQ(refusal_of(make_error(Code::kInvalid, "KeyTooLongError: x"), About::kObject).code,
+            "KeyTooLongError");
+}
+
+TEST(RefusalTest, WhatAClientSentIsEscapedInTheAnswer) {
+  const Refusal refusal{"NoSuchKey", "no <key>", "try \"ls\""};
+  const std::string text = refusal_xml(refusal, "/a<b>&c", "id");
+  EXPECT_NE(text.find("<Resource>/a&lt;b&gt;&amp;c</Resource>"), std::string::npos) << text;
+  EXPECT_EQ(text.find("<key>"), std::string::npos) << text;
+}
+
+}  // namespace
+}  // namespace millrace::cluster

@@ -1,0 +1,100 @@
+// Published values, and the fast ways against the slow one.
+#include "net/digest.h"
+
+#include <gtest/gtest.h>
+
+#include "base/random.h"
+#include "net/crc.h"
+
+namespace millrace::net {
+namespace {
+
+TEST(DigestTest, GivesThePublishedValues) {
+  const std::string_view nine = "123456789";
+  EXPECT_EQ(to_hex(digest(DigestKind::kCrc32, nine)), "cbf43926");
+  EXPECT_EQ(to_hex(digest(DigestKind::kCrc32c, nine)), "e3069283");
+  EXPECT_EQ(to_hex(digest(DigestKind::kCrc64Nvme, nine)), "ae8b14860a799888");
+  EXPECT_EQ(to_hex(digest(DigestKind::kMd5, nine)), "25f9e794323b453885f5181f1b624d0b");
+  EXPECT_EQ(to_hex(digest(DigestKind::kSha1, nine)), "f7c3bc1d808e04732adf679965ccc34ca7ae3441");
+  EXPECT_EQ(to_hex(digest(DigestKind::kSha256, nine)),
+            "15e2b0d3c33891ebb0f1ef609ec419420c20e320ce94c65fbc8c3312448eb225");
+  EXPECT_EQ(to_hex(hmac_sha256("key", "The quick brown fox jumps over the lazy dog")),
+            "f7bc83f430538424b13298e6aa6fb143ef4d59a14946175997479dbc2d1a3cd8");
+}
+
+TEST(DigestTest, PiecesGiveWhatTheWholeGives) {
+  Random random(1);
+  std::string bytes(300'000, 0);
+  for (char& c : bytes) c = static_cast<char>(random.next());
+  for (const DigestKind kind : {DigestKind::kMd5, DigestKind::kSha1, DigestKind::kSha256, DigestKind::kCrc32,
+                                DigestKind::kCrc32c, DigestKind::kCrc64Nvme}) {
+    Digest pieces(kind);
+    for (size_t at = 0; at < bytes.size();) {
+      const size_t size = std::min(bytes.size() - at, static_cast<size_t>(random.below(700)));
+      pieces.add(std::string_view(bytes).substr(at, size));
+      at += size;
+    }
+    EXPECT_EQ(pieces.finish(), digest(kind, bytes)) << static_cast<int>(kind);
+  }
+}
+
+TEST(CrcTest, FoldingGivesWhatTablesGiveAtEveryLength) {
+  Random random(2);
+  std::string bytes(1000, 0);
+  for (char& c : bytes) c = static_cast<char>(random.next());
+  for (const CrcKind kind : {CrcKind::kCrc32, CrcKind::kCrc32c, CrcKind::kCrc64Nvme}) {
+    for (size_t size = 0; size <= bytes.size(); ++size) {
+      const std::string_view part = std::string_view(bytes).substr(bytes.size() - size);
+      ASSERT_EQ(crc_add(kind, crc_start(kind), part), crc_add_by_tables(kind, crc_start(kind), part)) << size;
+    }
+  }
+}
+
+TEST(CrcTest, ValuesOfPartsCombineToTheValueOfTheWhole) {
+  const std::string bytes(100'000, 'q');
+  const auto value = [](CrcKind kind, std::string_view part) {
+    return crc_value(kind, crc_add(kind, crc_start(kind), part));
+  };
+  for (const CrcKind kind : {CrcKind::kCrc32, CrcKind::kCrc32c, CrcKind::kCrc64Nvme}) {
+    for (const size_t cut : {0UL, 1UL, 63UL, 4096UL, 99'999UL, 100'000UL}) {
+      const std::string_view a = std::string_view(bytes).substr(0, cut);
+      const std::string_view b = std::string_view(bytes).substr(cut);
+      EXPECT_EQ(crc_combine(kind, value(kind, a), value(kind, b), b.size()), value(kind, bytes)) << cut;
+    }
+  }
+}
+
+TEST(DigestTest, HeadersAndAlgorithmsNameTheKinds) {
+  EXPECT_EQ(checksum_header(DigestKind::kCrc32c), "x-amz-checksum-crc32c");
+  EXPECT_EQ(checksum_header(DigestKind::kMd5), "");
+  EXPECT_EQ(find_checksum_kind("x-amz-checksum-sha256"), DigestKind::kSha256);
+  EXPECT_EQ(find_checksum_kind("content-md5"), std::nullopt);
+  EXPECT_EQ(find_checksum_algorithm("crc64nvme"), DigestKind::kCrc64Nvme);
+  EXPECT_EQ(find_checksum_algorithm(""), std::nullopt);
+}
+
+TEST(TextCodingTest, HexAndBase64GoBothWays) {
+  for (const std::string text : {"", "f", "fo", "foo", "foob", "fooba", "foobar"}) {
+    EXPECT_EQ(*from_hex(to_hex(text)), text);
+    EXPECT_EQ(*from_base64(to_base64(text)), text);
+  }
+  EXPECT_EQ(to_base64("fooba"), "Zm9vYmE=");
+  EXPECT_EQ(*from_hex("C0ffee"), "\xc0\xff\xee");
+}
+
+TEST(TextCodingTest, RefusesWhatIsNotExact) {
+  for (const std::string text : {"a", "zz", "0x"}) EXPECT_FALSE(from_hex(text)) << text;
+  for (const std::string text : {"a", "abc", "ab=c", "====", "a===", "Zm9v\n", " m9v", "Zm9vYmE=Zm9v"})
+    EXPECT_FALSE(from_base64(text)) << text;
+}
+
+TEST(SecretsTest, CompareByContent) {
+  EXPECT_TRUE(equal_secrets("abc", "abc"));
+  EXPECT_FALSE(equal_secrets("abc", "abd"));
+  EXPECT_FALSE(equal_secrets("abc", "ab"));
+  EXPECT_TRUE(equal_secrets("", ""));
+  EXPECT_NE(random_bytes(16), random_bytes(16));
+}
+
+}  // namespace
+}  // namespace millrace::net

@@ -1,0 +1,146 @@
+// epoll, an eventfd for other threads, and the roots of the coroutines.
+#include "net/loop.h"
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+
+#include "base/assert.h"
+#include "base/clock.h"
+
+namespace millrace::net {
+
+// A spawned task's outermost frame; it destroys itself at the end.
+struct Loop::Root {
+  struct promise_type {
+    Loop* loop;
+    promise_type(Loop& owner, Task<void>&) : loop(&owner) { loop->roots_.insert(address()); }
+    ~promise_type() { loop->roots_.erase(address()); }
+    void* address() { return std::coroutine_handle<promise_type>::from_promise(*this).address(); }
+    static void* operator new(size_t bytes) { return FrameMemory::take(bytes); }
+    static void operator delete(void* memory, size_t bytes) { FrameMemory::give(memory, bytes); }
+    Root get_return_object() { return {}; }
+    std::suspend_never initial_suspend() noexcept { return {}; }
+    std::suspend_never final_suspend() noexcept { return {}; }
+    void return_void() {}
+    void unhandled_exception() { std::terminate(); }
+  };
+};
+
+Loop::Root Loop::run_root(Loop&, Task<void> task) {
+  co_await task;
+}
+
+Loop::Loop() : epoll_(::epoll_create1(EPOLL_CLOEXEC)), wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  MR_ASSERT(epoll_ >= 0 && wake_ >= 0, "errno {}", errno);
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.ptr = nullptr;
+  ::epoll_ctl(epoll_, EPOLL_CTL_ADD, wake_, &event);
+}
+
+Loop::~Loop() {
+  while (!roots_.empty()) std::coroutine_handle<>::from_address(*roots_.begin()).destroy();
+  ::close(wake_);
+  ::close(epoll_);
+}
+
+void Loop::spawn(Task<void> task) {
+  run_root(*this, std::move(task));
+}
+
+Status Loop::watch(Watch& watch) {
+  epoll_event event{};
+  event.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
+  event.data.ptr = &watch;
+  if (::epoll_ctl(epoll_, EPOLL_CTL_ADD, watch.descriptor, &event) != 0)
+    return make_system_error(errno, "watching a socket");
+  return {};
+}
+
+void Loop::unwatch(Watch& watch) {
+  ::epoll_ctl(epoll_, EPOLL_CTL_DEL, watch.descriptor, nullptr);
+  gone_.insert(&watch);
+}
+
+void Loop::cancel(Watch& watch) {
+  watch.cancelled = true;
+  if (watch.reader) std::exchange(watch.reader, nullptr).resume();
+  if (!gone_.contains(&watch) && watch.writer) std::exchange(watch.writer, nullptr).resume();
+}
+
+void Loop::post(std::function<void()> work) {
+  bool first = false;
+  {
+    std::lock_guard lock(mutex_);
+    first = posts_.empty();
+    posts_.push_back(std::move(work));
+  }
+  if (!first) return;
+  const uint64_t one = 1;
+  const ssize_t written = ::write(wake_, &one, sizeof one);
+  static_cast<void>(written);  // full means that it is awake already
+}
+
+void Loop::stop() {
+  stopped_ = true;
+  post([] {});
+}
+
+void Loop::take_posts() {
+  uint64_t count = 0;
+  const ssize_t got = ::read(wake_, &count, sizeof count);
+  static_cast<void>(got);
+  std::vector<std::function<void()>> taken;
+  {
+    std::lock_guard lock(mutex_);
+    taken.swap(posts_);
+  }
+  for (std::function<void()>& work : taken) work();
+}
+
+void Loop::take_events(int timeout_ms) {
+  std::array<epoll_event, 256> events;
+  const int count = ::epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), timeout_ms);
+  bool posted = false;
+  gone_.clear();
+  for (int i = 0; i < count; ++i) {
+    const epoll_event& event = events[static_cast<size_t>(i)];
+    auto* const watch = static_cast<Watch*>(event.data.ptr);
+    if (watch == nullptr) {
+      posted = true;
+      continue;
+    }
+    // An earlier event of this round may have ended this connection.
+    if (!gone_.empty() && gone_.contains(watch)) continue;
+    if ((event.events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) watch->hung_up = true;
+    if ((event.events & EPOLLIN) != 0) watch->readable = true;
+    if ((event.events & EPOLLOUT) != 0) watch->writable = true;
+    if (watch->notify) {
+      watch->notify();
+      continue;
+    }
+    if (watch->reader && (watch->readable || watch->hung_up)) std::exchange(watch->reader, nullptr).resume();
+    if (!gone_.empty() && gone_.contains(watch)) continue;
+    if (watch->writer && (watch->writable || watch->hung_up)) std::exchange(watch->writer, nullptr).resume();
+  }
+  if (posted) take_posts();
+}
+
+void Loop::run() {
+  constexpr uint64_t kSecondUs = 1'000'000;
+  uint64_t last_second = steady_us();
+  while (!stopped_.load(std::memory_order_relaxed)) {
+    take_events(1000);
+    const uint64_t now = steady_us();
+    if (now - last_second < kSecondUs) continue;
+    last_second = now;
+    gone_.clear();
+    if (each_second_) each_second_();
+  }
+}
+
+}  // namespace millrace::net

@@ -1,0 +1,157 @@
+// Asking again, from where it stopped.
+#include "net/ranged.h"
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <thread>
+
+namespace millrace::net {
+
+namespace {
+
+Error changed(const Url& url) {
+  return make_error(Code::kCorrupt, "{} changed while it was read", url.text())
+      .with_hint("read it again from the start");
+}
+
+struct ContentRange {
+  uint64_t first = 0;
+  std::optional<uint64_t> total;
+};
+
+// "bytes 5-9/20", or "*" for a total that the server does not know.
+std::optional<ContentRange> find_content_range(const std::string* text) {
+  if (text == nullptr || !text->starts_with("bytes ")) return std::nullopt;
+  ContentRange range;
+  const char* end = text->data() + text->size();
+  const auto first = std::from_chars(text->data() + 6, end, range.first);
+  if (first.ec != std::errc{}) return std::nullopt;
+  const size_t slash = text->find('/');
+  if (slash == std::string::npos) return std::nullopt;
+  uint64_t total = 0;
+  if (std::from_chars(text->data() + slash + 1, end, total).ec == std::errc{}) range.total = total;
+  return range;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<RangedReader>> RangedReader::open(Client& client, Url url, ByteRange range,
+                                                         std::string etag) {
+  std::unique_ptr<RangedReader> reader(new RangedReader(client, std::move(url), range, std::move(etag)));
+  if (range.size == 0) return reader;
+  MR_TRY(reader->request());
+  return reader;
+}
+
+const std::string* RangedReader::find_header(std::string_view name) const {
+  for (const HeaderField& header : headers_) {
+    if (header.first == name) return &header.second;
+  }
+  return nullptr;
+}
+
+Status RangedReader::request() {
+  Request request;
+  request.url = url_;
+  if (position_ > 0 || range_.size) {
+    request.headers.emplace_back(
+        "range", range_.size ? fmt::format("bytes={}-{}", position_, range_.offset + *range_.size - 1)
+                             : fmt::format("bytes={}-", position_));
+  }
+  // Weak tags may not be used in If-Match; they are compared in the answer.
+  if (!etag_.empty() && !etag_.starts_with("W/")) request.headers.emplace_back("if-match", etag_);
+  Response response = MR_TRY(client_.send(request));
+  if (response.status() == 412 && !etag_.empty()) return changed(url_);
+  if (!response.is_success()) return answer_error(request, response);
+  return take_answer(std::move(response));
+}
+
+Status RangedReader::take_answer(Response response) {
+  const std::string* tag = response.find_header("etag");
+  if (!etag_.empty() && tag != nullptr && *tag != etag_) return changed(url_);
+  if (!answered_) {
+    headers_ = response.headers();
+    if (tag != nullptr) etag_ = *tag;
+  }
+  MR_TRY(response.status() == 206 ? take_part(response) : take_whole(response));
+  answered_ = true;
+  response_ = std::move(response);
+  return {};
+}
+
+Status RangedReader::take_part(Response& response) {
+  const auto range = find_content_range(response.find_header("content-range"));
+  if (!range || range->first != position_)
+    return make_error(Code::kCorrupt, "{}: the server sent another range than was asked for", url_.text());
+  if (answered_ && object_size_ && range->total && *range->total != *object_size_) return changed(url_);
+  if (range->total) object_size_ = range->total;
+  return {};
+}
+
+// A server that knows no ranges sends everything: what we have, or do not want, is passed over.
+Status RangedReader::take_whole(Response& response) {
+  if (answered_ && object_size_ && response.length() && *response.length() != *object_size_)
+    return changed(url_);
+  if (response.length()) object_size_ = response.length();
+  std::vector<std::byte> unwanted(std::min<uint64_t>(kReadBytes, position_));
+  for (uint64_t left = position_; left > 0;) {
+    const size_t got =
+        MR_TRY(response.read_some(std::span(unwanted).first(std::min<uint64_t>(unwanted.size(), left))));
+    if (got == 0) return make_error(Code::kInvalid, "{} ends before byte {}", url_.text(), range_.offset);
+    left -= got;
+  }
+  return {};
+}
+
+Status RangedReader::mend(Error failure) {
+  while (true) {
+    const bool may_pass = failure.code() == Code::kTruncated || failure.code() == Code::kUnavailable;
+    if (!may_pass || resumes_ == kMaxResumes) return std::move(failure).within(url_.text());
+    std::this_thread::sleep_for(std::chrono::milliseconds(kFirstPauseMs * resumes_));
+    ++resumes_;
+    auto done = request();
+    if (done) return {};
+    failure = done.take_error();
+  }
+}
+
+Result<uint64_t> RangedReader::skip(uint64_t bytes) {
+  constexpr uint64_t kWorthAsking = 4 << 20;
+  if (bytes < kWorthAsking || !object_size_) return uint64_t{0};
+  const uint64_t end = range_.size ? range_.offset + *range_.size : *object_size_;
+  const uint64_t passed = std::min(bytes, end - std::min(end, position_));
+  response_.reset();
+  position_ += passed;
+  return passed;
+}
+
+Result<size_t> RangedReader::read_some(std::span<std::byte> into) {
+  if (range_.size) {
+    const uint64_t left = range_.offset + *range_.size - position_;
+    into = into.first(std::min<uint64_t>(into.size(), left));
+  }
+  if (into.empty()) return size_t{0};
+  // A skip has left no answer to read from.
+  if (!response_) {
+    if (!answered_ || (object_size_ && position_ >= *object_size_)) return size_t{0};
+    MR_TRY(request());
+  }
+  while (true) {
+    auto got = response_->read_some(into);
+    if (got && *got > 0) {
+      position_ += *got;
+      resumes_ = 0;
+      return *got;
+    }
+    if (got) {
+      const bool short_body = range_.size || (object_size_ && position_ < *object_size_);
+      if (!short_body) return size_t{0};
+      return make_error(Code::kTruncated, "{} ends at byte {}", url_.text(), position_);
+    }
+    response_.reset();
+    MR_TRY(mend(got.take_error()));
+  }
+}
+
+}  // namespace millrace::net

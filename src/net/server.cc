@@ -1,0 +1,281 @@
+// Accepting, sweeping, stopping.
+#include "net/server.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <cstring>
+#include <exception>
+#include <optional>
+#include <thread>
+#include <unordered_set>
+
+#include "base/clock.h"
+
+namespace millrace::net {
+
+namespace {
+constexpr int kBacklog = 4096;
+constexpr uint64_t kLingerBytes = 256 << 20;
+constexpr uint64_t kLingerUs = 5'000'000;
+
+// An address in the kernel's form; nothing where the text is none.
+struct SocketAddress {
+  sockaddr_storage bytes{};
+  socklen_t size = 0;
+};
+std::optional<SocketAddress> socket_address(const std::string& host, uint16_t port) {
+  SocketAddress made;
+  auto& v4 = reinterpret_cast<sockaddr_in&>(made.bytes);
+  auto& v6 = reinterpret_cast<sockaddr_in6&>(made.bytes);
+  const std::string address = host == "localhost" ? "127.0.0.1" : host;
+  if (::inet_pton(AF_INET, address.c_str(), &v4.sin_addr) == 1) {
+    v4.sin_family = AF_INET;
+    v4.sin_port = htons(port);
+    made.size = sizeof v4;
+    return made;
+  }
+  if (::inet_pton(AF_INET6, address.c_str(), &v6.sin6_addr) == 1) {
+    v6.sin6_family = AF_INET6;
+    v6.sin6_port = htons(port);
+    made.size = sizeof v6;
+    return made;
+  }
+  return std::nullopt;
+}
+}  // namespace
+
+// One loop, its thread, and the connections that live there.
+struct Server::Core {
+  std::unordered_set<Connection*> connections;  // touched by the thread only
+  Loop loop;                                    // goes first: its coroutines hold connections
+  std::thread thread;
+};
+
+bool ListenAddress::is_loopback() const {
+  return host == "localhost" || host.starts_with("127.") || host == "::1";
+}
+
+std::string ListenAddress::text() const {
+  return host.find(':') == std::string::npos ? fmt::format("{}:{}", host, port)
+                                             : fmt::format("[{}]:{}", host, port);
+}
+
+Result<ListenAddress> parse_listen_address(std::string_view text) {
+  const auto bad = [&](std::string_view why) {
+    return make_error(Code::kInvalid, "cannot listen on \"{}\": {}", text, why)
+        .with_hint("an address such as 127.0.0.1:9400, [::1]:9400 or 0.0.0.0:9400");
+  };
+  const size_t colon = text.rfind(':');
+  if (colon == std::string_view::npos) return bad("there is no port");
+  ListenAddress address;
+  address.host = text.substr(0, colon);
+  if (address.host.starts_with('[') && address.host.ends_with(']')) {
+    address.host = address.host.substr(1, address.host.size() - 2);
+  }
+  if (address.host.empty() || address.host == "*") address.host = "0.0.0.0";
+  const std::string_view port = text.substr(colon + 1);
+  const auto [end, problem] = std::from_chars(port.data(), port.data() + port.size(), address.port);
+  if (port.empty() || problem != std::errc() || end != port.data() + port.size())
+    return bad("the port is not a number up to 65535");
+  if (!socket_address(address.host, address.port)) return bad("the host is not an address");
+  return address;
+}
+
+Server::Server(ServerOptions options, Handler& handler, Log& log)
+    : options_(std::move(options)), handler_(handler), log_(log) {}
+
+Result<std::unique_ptr<Server>> Server::open(ServerOptions options, Handler& handler, Log& log) {
+  std::unique_ptr<Server> server(new Server(std::move(options), handler, log));
+  const unsigned wanted = server->options_.threads;
+  const unsigned threads = std::clamp(wanted == 0 ? std::thread::hardware_concurrency() : wanted, 1U, 256U);
+  for (unsigned i = 0; i < threads; ++i) server->cores_.push_back(std::make_unique<Core>());
+  MR_TRY(server->listen());
+  return server;
+}
+
+void Server::run() {
+  listening_.notify = [this] { accept_all(); };
+  const auto watched = cores_[0]->loop.watch(listening_);
+  MR_ASSERT(watched.has_value());
+  for (const auto& core : cores_) {
+    core->loop.each_second([this, &core = *core] { sweep(core); });
+    core->thread = std::thread([&loop = core->loop] { loop.run(); });
+  }
+}
+
+Status Server::listen() {
+  const auto address = socket_address(options_.listen.host, options_.listen.port);
+  const auto failed = [&](int error) {
+    return make_error(error == EADDRINUSE ? Code::kExists : Code::kIo, "cannot listen on {}: {}",
+                      options_.listen.text(), std::strerror(error))
+        .with_hint("is another server running there? choose another with --listen");
+  };
+  if (!address) return failed(EINVAL);
+  const int made = ::socket(address->bytes.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (made < 0) return failed(errno);
+  listening_.descriptor = made;
+  const int on = 1;
+  ::setsockopt(made, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  if (::bind(made, reinterpret_cast<const sockaddr*>(&address->bytes), address->size) != 0)
+    return failed(errno);
+  if (::listen(made, kBacklog) != 0) return failed(errno);
+  sockaddr_storage bound{};
+  socklen_t length = sizeof bound;
+  ::getsockname(made, reinterpret_cast<sockaddr*>(&bound), &length);
+  port_ = ntohs(bound.ss_family == AF_INET6 ? reinterpret_cast<const sockaddr_in6&>(bound).sin6_port
+                                            : reinterpret_cast<const sockaddr_in&>(bound).sin_port);
+  return {};
+}
+
+// Also called once a second: where descriptors had run out, there may be some again, and no event tells.
+void Server::accept_all() {
+  while (true) {
+    const int socket = ::accept4(listening_.descriptor, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (socket < 0 && (errno == EINTR || errno == ECONNABORTED)) continue;
+    if (socket < 0) return;
+    Core& core = *cores_[next_core_++ % cores_.size()];
+    core.loop.post([this, &core, socket] { core.loop.spawn(serve(core, socket)); });
+  }
+}
+
+Task<void> Server::serve(Core& core, int socket) {
+  const unsigned count = ++connections_;
+  {
+    std::shared_ptr<const ServerTls> tls;
+    if (options_.certificates != nullptr) tls = options_.certificates->current();
+    Connection connection(core.loop, socket, std::move(tls));
+    core.connections.insert(&connection);
+    const auto watched = core.loop.watch(connection.watch_);
+    try {
+      if (count > options_.max_connections) {
+        const Error full =
+            make_error(Code::kUnavailable, "more than {} connections", options_.max_connections);
+        connection.close_after_response();
+        const auto refused = co_await refuse(connection, full);
+        static_cast<void>(refused);
+      } else if (watched) {
+        co_await serve_requests(connection);
+      }
+    } catch (const std::exception& failure) {
+      log_.warn("a request ended by an exception", "what", failure.what(), "peer", connection.peer());
+    }
+    core.connections.erase(&connection);
+  }
+  --connections_;
+}
+
+Task<void> Server::serve_requests(Connection& connection) {
+  const auto secured = co_await connection.handshake();
+  if (!secured) co_return;
+  while (true) {
+    auto arrived = co_await connection.read_request();
+    if (!arrived) {
+      if (arrived.error().code() == Code::kUnavailable) co_return;
+      connection.close_after_response();
+      const auto refused = co_await refuse(connection, arrived.error());
+      if (refused) co_await linger(connection);
+      co_return;
+    }
+    if (!*arrived) co_return;
+    auto served = co_await serve_counted(connection);
+    if (!served) co_return;
+    auto ended = co_await connection.end_request();
+    if (!ended) co_return;
+    if (!connection.request().keep_alive) {
+      co_await linger(connection);
+      co_return;
+    }
+  }
+}
+
+Task<Status> Server::serve_counted(Connection& connection) {
+  // Counts down however the request ends: a request that throws must not make the server wait for it when it
+  // stops.
+  struct Count {
+    explicit Count(std::atomic<unsigned>& counter) : counted(counter) { ++counted; }
+    ~Count() { --counted; }
+    std::atomic<unsigned>& counted;
+  };
+  const Count count(under_way_);
+  co_return co_await serve_one(connection);
+}
+
+Task<Status> Server::serve_one(Connection& connection) {
+  if (draining_.load(std::memory_order_relaxed)) {
+    connection.close_after_response();
+    const Error stopping = make_error(Code::kUnavailable, "the server is stopping");
+    co_return co_await refuse(connection, stopping);
+  }
+  co_return co_await handler_.handle(connection);
+}
+
+Task<Status> Server::refuse(Connection& connection, const Error& error) {
+  int status = 400;
+  if (error.code() == Code::kTooLarge) status = 431;
+  if (error.code() == Code::kUnsupported) status = error.message().starts_with("HTTP/") ? 505 : 501;
+  if (error.code() == Code::kUnavailable) status = 503;
+  HeadBuilder& head = connection.start(status);
+  head.add("Content-Type", "text/plain; charset=utf-8");
+  if (status == 503) head.add("Retry-After", "2");
+  const std::string text = error.message() + "\n";
+  co_return co_await connection.send(text);
+}
+
+// A close with unread bytes in the socket is a reset, which may overtake the response on its way to the
+// client. So: say that nothing more will come, and read what the client still sends for a moment.
+Task<void> Server::linger(Connection& connection) {
+  if (connection.tls_) {
+    connection.tls_->close();
+    const auto flushed = co_await connection.flush_tls(Connection::More::kNo);
+    static_cast<void>(flushed);
+  }
+  ::shutdown(connection.watch_.descriptor, SHUT_WR);
+  connection.wait_until_us_ = steady_us() + kLingerUs;
+  std::vector<std::byte> scratch(64 << 10);
+  uint64_t total = 0;
+  while (total < kLingerBytes && steady_us() < connection.wait_until_us_) {
+    auto got = co_await connection.receive(scratch);
+    if (!got || *got == 0) co_return;
+    total += *got;
+  }
+}
+
+void Server::sweep(Core& core) {
+  if (&core == cores_[0].get()) accept_all();
+  const uint64_t now = steady_us();
+  std::vector<Connection*> late;
+  for (Connection* connection : core.connections) {
+    if (now > connection->deadline_us_) late.push_back(connection);
+  }
+  // Cancelling one may end it, never another: each is in the list once and owns itself.
+  for (Connection* connection : late) connection->cancel();
+}
+
+unsigned Server::drain(uint64_t limit_ms) {
+  draining_ = true;
+  const uint64_t until = steady_us() + limit_ms * 1000;
+  while (under_way_ > 0 && steady_us() < until) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  return under_way_;
+}
+
+void Server::stop() {
+  if (stopped_) return;
+  stopped_ = true;
+  for (const auto& core : cores_) core->loop.stop();
+  for (const auto& core : cores_) {
+    if (core->thread.joinable()) core->thread.join();
+  }
+}
+
+Server::~Server() {
+  stop();
+  if (listening_.descriptor >= 0) ::close(listening_.descriptor);
+}
+
+}  // namespace millrace::net

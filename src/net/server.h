@@ -1,0 +1,89 @@
+// Server: accepts connections and runs a handler for each request. Knows nothing of what is served.
+//
+// One loop and thread per core; a connection lives on one of them, chosen in turn. A sweep once a second ends
+// connections that are idle or too slow. stop() lets what is under way finish, within a limit; until then new
+// requests are answered 503. The server outlives its connections; its handler outlives it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/log.h"
+#include "base/result.h"
+#include "net/connection.h"
+#include "net/task.h"
+#include "net/tls.h"
+
+namespace millrace::net {
+
+class Handler {
+ public:
+  virtual ~Handler() = default;
+  // Sends exactly one response, or returns an error, which ends the connection.
+  virtual Task<Status> handle(Connection& connection) = 0;
+};
+
+struct ListenAddress {
+  std::string host;  // an address, or "localhost"
+  uint16_t port = 0;
+  bool is_loopback() const;
+  std::string text() const;
+};
+// "127.0.0.1:9400", "[::1]:9400", ":9400" (all interfaces), "localhost:0" (any free port).
+Result<ListenAddress> parse_listen_address(std::string_view text);
+
+struct ServerOptions {
+  ListenAddress listen;
+  unsigned threads = 0;  // 0: one per core
+  unsigned max_connections = 10'000;
+  CertificateFiles* certificates = nullptr;  // nothing: plain HTTP
+};
+
+class Server {
+ public:
+  // Listens, but answers nobody before run().
+  static Result<std::unique_ptr<Server>> open(ServerOptions options, Handler& handler, Log& log);
+  void run();  // starts the threads and returns
+  ~Server();
+
+  uint16_t port() const { return port_; }
+  unsigned connections() const { return connections_.load(std::memory_order_relaxed); }
+  unsigned requests_under_way() const { return under_way_.load(std::memory_order_relaxed); }
+  bool is_draining() const { return draining_.load(std::memory_order_relaxed); }
+
+  // New requests get 503 from now on. Returns when none is under way or the limit has passed: how many are
+  // left.
+  unsigned drain(uint64_t limit_ms);
+  // Ends all connections and joins the threads.
+  void stop();
+
+ private:
+  struct Core;
+  Server(ServerOptions options, Handler& handler, Log& log);
+  Status listen();
+  void accept_all();
+  Task<void> serve(Core& core, int socket);
+  Task<void> serve_requests(Connection& connection);
+  Task<Status> serve_counted(Connection& connection);
+  Task<Status> serve_one(Connection& connection);
+  void sweep(Core& core);
+  static Task<Status> refuse(Connection& connection, const Error& error);
+  static Task<void> linger(Connection& connection);
+
+  const ServerOptions options_;
+  Handler& handler_;
+  Log& log_;
+  uint16_t port_ = 0;
+  std::vector<std::unique_ptr<Core>> cores_;
+  Watch listening_;
+  size_t next_core_ = 0;
+  std::atomic<unsigned> connections_ = 0;
+  std::atomic<unsigned> under_way_ = 0;
+  std::atomic<bool> draining_ = false;
+  bool stopped_ = false;
+};
+
+}  // namespace millrace::net

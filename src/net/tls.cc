@@ -1,0 +1,223 @@
+// OpenSSL over memory: records are gathered and leave in one send.
+#include "net/tls.h"
+
+#include <openssl/bio.h>
+#include <openssl/buffer.h>
+#include <openssl/err.h>
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+#include <openssl/rand.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+
+#include "base/clock.h"
+#include "base/file.h"
+
+namespace millrace::net {
+
+namespace {
+
+Error tls_error(Code code, std::string_view what) {
+  char text[256] = "unknown reason";
+  const unsigned long number = ERR_get_error();
+  if (number != 0) ERR_error_string_n(number, text, sizeof text);
+  ERR_clear_error();
+  return make_error(code, "{}: {}", what, text);
+}
+
+std::string file_stamp(const std::string& path) {
+  struct stat found{};
+  if (::stat(path.c_str(), &found) != 0) return "absent";
+  return fmt::format("{}.{}.{}.{}", found.st_ino, found.st_size, found.st_mtim.tv_sec, found.st_mtim.tv_nsec);
+}
+
+std::string drain_bio(BIO* bio) {
+  char* bytes = nullptr;
+  const long size = BIO_get_mem_data(bio, &bytes);
+  return std::string(bytes, static_cast<size_t>(size));
+}
+
+Status add_extension(X509* certificate, int which, const char* value) {
+  X509_EXTENSION* extension = X509V3_EXT_conf_nid(nullptr, nullptr, which, value);
+  if (extension == nullptr) return tls_error(Code::kInvalid, "making a certificate");
+  X509_add_ext(certificate, extension, -1);
+  X509_EXTENSION_free(extension);
+  return {};
+}
+
+struct MadeCertificate {
+  std::string certificate;
+  std::string key;
+};
+
+Result<MadeCertificate> make_certificate() {
+  std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)> key(EVP_EC_gen("P-256"), EVP_PKEY_free);
+  std::unique_ptr<X509, decltype(&X509_free)> certificate(X509_new(), X509_free);
+  if (!key || !certificate) return tls_error(Code::kIo, "making a key");
+  uint64_t serial = 0;
+  RAND_bytes(reinterpret_cast<unsigned char*>(&serial), sizeof serial);
+  X509_set_version(certificate.get(), X509_VERSION_3);
+  ASN1_INTEGER_set_uint64(X509_get_serialNumber(certificate.get()), serial >> 1);
+  X509_gmtime_adj(X509_getm_notBefore(certificate.get()), -3600);
+  X509_gmtime_adj(X509_getm_notAfter(certificate.get()), 365L * 86400);
+  X509_set_pubkey(certificate.get(), key.get());
+  X509_NAME* name = X509_get_subject_name(certificate.get());
+  X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC, reinterpret_cast<const unsigned char*>("localhost"),
+                             -1, -1, 0);
+  X509_set_issuer_name(certificate.get(), name);
+  MR_TRY(add_extension(certificate.get(), NID_subject_alt_name, "DNS:localhost,IP:127.0.0.1,IP:::1"));
+  MR_TRY(add_extension(certificate.get(), NID_basic_constraints, "critical,CA:TRUE"));
+  if (X509_sign(certificate.get(), key.get(), EVP_sha256()) == 0)
+    return tls_error(Code::kIo, "signing a certificate");
+  std::unique_ptr<BIO, decltype(&BIO_free)> text(BIO_new(BIO_s_mem()), BIO_free);
+  PEM_write_bio_X509(text.get(), certificate.get());
+  MadeCertificate made;
+  made.certificate = drain_bio(text.get());
+  BIO_reset(text.get());
+  PEM_write_bio_PrivateKey(text.get(), key.get(), nullptr, nullptr, 0, nullptr, nullptr);
+  made.key = drain_bio(text.get());
+  return made;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const ServerTls>> ServerTls::load(const std::string& certificate,
+                                                         const std::string& key) {
+  SSL_CTX* context = SSL_CTX_new(TLS_server_method());
+  if (context == nullptr) return tls_error(Code::kIo, "starting TLS");
+  std::shared_ptr<const ServerTls> loaded(new ServerTls(context));
+  SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
+  SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE);
+  SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_CIPHER_SERVER_PREFERENCE);
+  // 128-bit AES first: every processor we serve from has it in hardware, and it is the fastest.
+  SSL_CTX_set_ciphersuites(context,
+                           "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256");
+  if (SSL_CTX_use_certificate_chain_file(context, certificate.c_str()) != 1) {
+    return tls_error(Code::kInvalid, "certificate " + certificate);
+  }
+  if (SSL_CTX_use_PrivateKey_file(context, key.c_str(), SSL_FILETYPE_PEM) != 1) {
+    return tls_error(Code::kInvalid, "key " + key);
+  }
+  if (SSL_CTX_check_private_key(context) != 1) {
+    return tls_error(Code::kInvalid,
+                     fmt::format("key {} does not belong to certificate {}", key, certificate));
+  }
+  return loaded;
+}
+
+ServerTls::~ServerTls() {
+  SSL_CTX_free(context_);
+}
+
+Result<CertificatePaths> make_self_signed(const std::string& directory) {
+  CertificatePaths paths{directory + "/self-signed.crt", directory + "/self-signed.key"};
+  if (file_exists(paths.certificate) && file_exists(paths.key)) return paths;
+  const MadeCertificate made = MR_TRY(make_certificate());
+  MR_TRY(write_secret_file(paths.key, made.key));
+  MR_TRY(write_file_atomically(paths.certificate, made.certificate));
+  return paths;
+}
+
+Result<std::unique_ptr<CertificateFiles>> CertificateFiles::open(CertificatePaths paths) {
+  std::unique_ptr<CertificateFiles> files(new CertificateFiles(std::move(paths)));
+  files->stamp_ = file_stamp(files->paths_.certificate) + file_stamp(files->paths_.key);
+  files->context_ = MR_TRY(ServerTls::load(files->paths_.certificate, files->paths_.key));
+  return files;
+}
+
+std::shared_ptr<const ServerTls> CertificateFiles::current() {
+  constexpr uint64_t kLookEveryUs = 1'000'000;
+  std::lock_guard lock(mutex_);
+  const uint64_t now = steady_us();
+  if (now - looked_us_ >= kLookEveryUs) {
+    looked_us_ = now;
+    const std::string stamp = file_stamp(paths_.certificate) + file_stamp(paths_.key);
+    if (stamp != stamp_) {
+      auto loaded = ServerTls::load(paths_.certificate, paths_.key);
+      // While only one of the two is replaced they do not fit; the next look finds both.
+      if (loaded) {
+        context_ = loaded.take();
+        stamp_ = stamp;
+      }
+    }
+  }
+  return context_;
+}
+
+TlsSession::TlsSession(std::shared_ptr<const ServerTls> context)
+    : context_(std::move(context)),
+      session_(SSL_new(context_->context_)),
+      from_peer_(BIO_new(BIO_s_mem())),
+      to_peer_(BIO_new(BIO_s_mem())) {
+  SSL_set_bio(session_, from_peer_, to_peer_);
+  SSL_set_accept_state(session_);
+}
+
+TlsSession::~TlsSession() {
+  SSL_free(session_);
+}
+
+void TlsSession::take(std::string_view encrypted) {
+  BIO_write(from_peer_, encrypted.data(), static_cast<int>(encrypted.size()));
+}
+
+Status TlsSession::handshake() {
+  const int done = SSL_do_handshake(session_);
+  if (done == 1) return {};
+  const int reason = SSL_get_error(session_, done);
+  if (reason == SSL_ERROR_WANT_READ || reason == SSL_ERROR_WANT_WRITE) return {};
+  return tls_error(Code::kInvalid, "TLS handshake");
+}
+
+bool TlsSession::is_established() const {
+  return SSL_is_init_finished(session_) == 1;
+}
+
+Result<size_t> TlsSession::read(std::span<std::byte> into) {
+  const int got = SSL_read(session_, into.data(), static_cast<int>(std::min<size_t>(into.size(), 1 << 30)));
+  if (got > 0) return static_cast<size_t>(got);
+  const int reason = SSL_get_error(session_, got);
+  if (reason == SSL_ERROR_WANT_READ || reason == SSL_ERROR_WANT_WRITE) return size_t{0};
+  if (reason == SSL_ERROR_ZERO_RETURN) return make_error(Code::kTruncated, "the peer closed TLS");
+  return tls_error(Code::kInvalid, "reading TLS");
+}
+
+Status TlsSession::write(std::string_view plain) {
+  while (!plain.empty()) {
+    const int done =
+        SSL_write(session_, plain.data(), static_cast<int>(std::min<size_t>(plain.size(), 1 << 30)));
+    // The memory BIO takes everything, so that this can only be a broken session.
+    if (done <= 0) return tls_error(Code::kInvalid, "writing TLS");
+    plain.remove_prefix(static_cast<size_t>(done));
+  }
+  return {};
+}
+
+void TlsSession::close() {
+  if (is_established()) SSL_shutdown(session_);
+  ERR_clear_error();
+}
+
+std::string_view TlsSession::pending() {
+  char* bytes = nullptr;
+  const long size = BIO_get_mem_data(to_peer_, &bytes);
+  return {bytes, static_cast<size_t>(size)};
+}
+
+void TlsSession::sent(size_t bytes) {
+  if (bytes == pending().size()) {
+    BIO_reset(to_peer_);
+    return;
+  }
+  char scratch[4096];
+  while (bytes > 0) {
+    const int done = BIO_read(to_peer_, scratch, static_cast<int>(std::min(bytes, sizeof scratch)));
+    if (done <= 0) return;
+    bytes -= static_cast<size_t>(done);
+  }
+}
+
+}  // namespace millrace::net

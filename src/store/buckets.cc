@@ -1,0 +1,157 @@
+// Names, records and the snapshot of buckets.
+#include "store/buckets.h"
+
+#include "store/checksum.h"
+#include "store/coding.h"
+
+namespace millrace::store {
+
+namespace {
+
+constexpr uint8_t kFormat = 1;
+
+bool is_word(char letter) {
+  return (letter >= 'a' && letter <= 'z') || (letter >= '0' && letter <= '9');
+}
+
+// Well-formed UTF-8 without NUL: shortest forms only, no surrogates, nothing above 10ffff.
+bool is_utf8(std::string_view text) {
+  size_t at = 0;
+  while (at < text.size()) {
+    const auto first = static_cast<uint8_t>(text[at]);
+    if (first == 0) return false;
+    const size_t more = first < 0x80       ? 0
+                        : first >> 5 == 6  ? 1
+                        : first >> 4 == 14 ? 2
+                        : first >> 3 == 30 ? 3
+                                           : 4;
+    if (more == 4 || text.size() - at <= more) return false;
+    uint32_t point = more == 0 ? first : first & (0x3f >> more);
+    for (size_t i = 1; i <= more; ++i) {
+      const auto next = static_cast<uint8_t>(text[at + i]);
+      if (next >> 6 != 2) return false;
+      point = point << 6 | (next & 0x3f);
+    }
+    constexpr uint32_t kLeast[] = {0, 0x80, 0x800, 0x10000};
+    if (point < kLeast[more] || point > 0x10ffff || (point >= 0xd800 && point <= 0xdfff)) return false;
+    at += more + 1;
+  }
+  return true;
+}
+
+}  // namespace
+
+Status check_bucket_name(std::string_view name) {
+  if (name.size() < 3 || name.size() > 63) {
+    return make_error(Code::kInvalid, "bucket name \"{}\": it must have 3 to 63 characters", name);
+  }
+  char before = '.';
+  for (const char letter : name) {
+    if (!is_word(letter) && letter != '-' && letter != '.') {
+      return make_error(Code::kInvalid, "bucket name \"{}\": only a-z, 0-9, . and - are allowed", name);
+    }
+    if (letter == '.' && before == '.') {
+      return make_error(Code::kInvalid, "bucket name \"{}\": no dot at the start or behind another", name);
+    }
+    before = letter;
+  }
+  if (!is_word(name.front()) || !is_word(name.back())) {
+    return make_error(Code::kInvalid, "bucket name \"{}\": it must begin and end with a letter or digit",
+                      name);
+  }
+  return {};
+}
+
+Status check_key(std::string_view key) {
+  if (key.empty()) return make_error(Code::kInvalid, "the key is empty");
+  if (key.size() > kMaxKeyBytes) {
+    return make_error(Code::kInvalid, "the key has {} bytes, {} are allowed", key.size(), kMaxKeyBytes);
+  }
+  if (!is_utf8(key)) return make_error(Code::kInvalid, "the key is not UTF-8 without NUL");
+  return {};
+}
+
+std::string encode_bucket(const BucketRecord& record) {
+  Encoder out;
+  out.u8(kFormat);
+  out.u8(record.removed ? 1 : 0);
+  out.u64(record.bucket.version);
+  out.u64(static_cast<uint64_t>(record.bucket.created_ms));
+  out.text(record.bucket.name);
+  out.u8(static_cast<uint8_t>(record.bucket.settings.durability));
+  out.u8(static_cast<uint8_t>(record.bucket.settings.etag));
+  out.u8(static_cast<uint8_t>(record.bucket.settings.verify));
+  out.u8(record.bucket.settings.anonymous_read ? 1 : 0);
+  out.u32(crc32c(out.bytes()));
+  return std::move(out).take();
+}
+
+Result<BucketRecord> decode_bucket(std::string_view encoded) {
+  Decoder in(encoded);
+  BucketRecord record;
+  const uint8_t format = in.u8();
+  record.removed = in.u8() != 0;
+  record.bucket.version = in.u64();
+  record.bucket.created_ms = static_cast<int64_t>(in.u64());
+  record.bucket.name = in.text();
+  const uint8_t durability = in.u8();
+  const uint8_t etag = in.u8();
+  const uint8_t verify = in.u8();
+  record.bucket.settings.anonymous_read = in.u8() != 0;
+  const size_t body = encoded.size() - in.left();
+  const uint32_t crc = in.u32();
+  if (!in.good() || in.left() != 0) return make_error(Code::kCorrupt, "bucket record: it is cut short");
+  if (format != kFormat) return make_error(Code::kUnsupported, "bucket record: unknown format {}", format);
+  if (crc != crc32c(encoded.substr(0, body))) {
+    return make_error(Code::kCorrupt, "bucket record: its checksum is wrong");
+  }
+  if (durability > 1 || etag > 2 || verify > 1)
+    return make_error(Code::kCorrupt, "bucket record: unknown setting");
+  record.bucket.settings.durability = static_cast<Durability>(durability);
+  record.bucket.settings.etag = static_cast<EtagMode>(etag);
+  record.bucket.settings.verify = static_cast<Verify>(verify);
+  return record;
+}
+
+std::shared_ptr<const Bucket> BucketTable::find(std::string_view name) const {
+  const std::shared_ptr<const Map> map = map_.load();
+  const auto found = map->find(name);
+  return found == map->end() ? nullptr : found->second;
+}
+
+std::vector<std::shared_ptr<const Bucket>> BucketTable::all() const {
+  const std::shared_ptr<const Map> map = map_.load();
+  std::vector<std::shared_ptr<const Bucket>> buckets;
+  buckets.reserve(map->size());
+  for (const auto& [name, bucket] : *map) buckets.push_back(bucket);
+  return buckets;
+}
+
+void BucketTable::learn(const BucketRecord& record) {
+  std::lock_guard lock(mutex_);
+  BucketRecord& known = records_[record.bucket.name];
+  if (known.bucket.version >= record.bucket.version && known.bucket.version != 0) return;
+  known = record;
+  publish();
+}
+
+std::vector<BucketRecord> BucketTable::records() const {
+  std::lock_guard lock(mutex_);
+  std::vector<BucketRecord> records;
+  for (const auto& [name, record] : records_) records.push_back(record);
+  return records;
+}
+
+void BucketTable::publish() {
+  auto map = std::make_shared<Map>();
+  bool verified = false;
+  for (const auto& [name, record] : records_) {
+    if (record.removed) continue;
+    map->emplace(name, std::make_shared<const Bucket>(record.bucket));
+    verified = verified || record.bucket.settings.verify == Verify::kRead;
+  }
+  map_.store(std::move(map));
+  any_verified_.store(verified, std::memory_order_relaxed);
+}
+
+}  // namespace millrace::store

@@ -1,0 +1,53 @@
+// BucketTable: the buckets, as a snapshot that readers take without waiting, and as records on every drive.
+//
+// The same small record is on each drive, the newest version wins; a removed bucket leaves a record that says
+// so, so that a drive which was away cannot bring it back. Reading: any thread. Changing: one at a time, by
+// the store.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "store/snapshot.h"
+#include "store/store.h"
+
+namespace millrace::store {
+
+struct BucketRecord {
+  Bucket bucket;
+  bool removed = false;
+};
+std::string encode_bucket(const BucketRecord& record);
+Result<BucketRecord> decode_bucket(std::string_view encoded);
+
+class BucketTable {
+ public:
+  using Map = std::map<std::string, std::shared_ptr<const Bucket>, std::less<>>;
+
+  std::shared_ptr<const Bucket> find(std::string_view name) const;
+  std::vector<std::shared_ptr<const Bucket>> all() const;
+  // Whether any bucket has its checksums compared on every read; most nodes have none, and then need not
+  // look.
+  bool any_verified() const { return any_verified_.load(std::memory_order_relaxed); }
+
+  // Every record that was seen on a drive; the newest of each name counts.
+  void learn(const BucketRecord& record);
+  // All records, removed ones too: what a new drive is given.
+  std::vector<BucketRecord> records() const;
+
+ private:
+  void publish();
+
+  mutable std::mutex mutex_;
+  std::map<std::string, BucketRecord> records_;  // guarded by mutex_
+  Snapshot<Map> map_{std::make_shared<const Map>()};
+  std::atomic<bool> any_verified_ = false;
+};
+
+}  // namespace millrace::store

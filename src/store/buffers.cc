@@ -1,0 +1,63 @@
+// Aligned memory, kept.
+#include "store/buffers.h"
+
+#include <cstdlib>
+
+#include "base/assert.h"
+#include "store/trailer.h"
+
+namespace millrace::store {
+
+void BufferPool::Return::operator()(std::byte* memory) const {
+  pool->give_back(memory);
+}
+
+BufferPool::~BufferPool() {
+  MR_ASSERT(free_.size() == made_);
+  for (std::byte* memory : free_) std::free(memory);
+}
+
+BufferPool::Buffer BufferPool::take() {
+  std::lock_guard lock(mutex_);
+  if (!free_.empty()) {
+    std::byte* memory = free_.back();
+    free_.pop_back();
+    return {memory, Return{this}};
+  }
+  if (made_ == most_) return {nullptr, Return{this}};
+  auto* memory = static_cast<std::byte*>(std::aligned_alloc(kPageBytes, buffer_bytes_));
+  if (memory == nullptr) return {nullptr, Return{this}};
+  ++made_;
+  return {memory, Return{this}};
+}
+
+void BufferPool::when_free(std::function<void()> ready) {
+  {
+    std::lock_guard lock(mutex_);
+    if (free_.empty() && made_ == most_) {
+      waiting_.push_back(std::move(ready));
+      return;
+    }
+  }
+  ready();
+}
+
+size_t BufferPool::in_use() const {
+  std::lock_guard lock(mutex_);
+  return made_ - free_.size();
+}
+
+void BufferPool::give_back(std::byte* memory) {
+  std::function<void()> ready;
+  {
+    std::lock_guard lock(mutex_);
+    free_.push_back(memory);
+    if (!waiting_.empty()) {
+      ready = std::move(waiting_.front());
+      waiting_.pop_front();
+    }
+  }
+  if (ready) ready();
+}
+
+}  // namespace millrace::store

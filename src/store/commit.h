@@ -1,0 +1,78 @@
+// Committer: the one place where records change. One thread per drive, and every key has its committer.
+//
+// It takes all changes that wait, judges each against the newest record (and the changes before it in the
+// batch), writes them as one batch per drive with one flush of the log, and only then answers. So 64 writers
+// share a flush, and a condition has exactly one winner. A commit over two drives writes the new record first
+// and removes the old one after; removals go oldest first: at every moment the newest version that is there
+// is the truth.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "store/record.h"
+#include "store/store.h"
+#include "store/uploads.h"
+
+namespace millrace::store {
+
+class Core;
+class Drive;
+
+struct Change {
+  enum class Kind : uint8_t {
+    kPut,           // an object; with `upload`, the completion of that upload
+    kRemove,        // an object
+    kRewrite,       // the same version at another place, or with another head: only while it is still there
+    kTidy,          // takes away older records of a key, and its tombstone once every drive is there
+    kCreateUpload,  // `new_upload`
+    kPart,          // of `upload`
+    kAbortUpload,
+  };
+  Kind kind = Kind::kPut;
+  std::string bucket;
+  std::string key;
+  Condition condition;
+  Durability durability = Durability::kFlush;
+  std::shared_ptr<Drive> drive;  // where the record goes
+  Record record;                 // version 0: given at the commit
+  std::string inline_bytes;
+  std::string upload;
+  uint32_t part = 0;
+  std::shared_ptr<const Upload> new_upload;
+  uint64_t expected_version = 0;    // kRewrite
+  uint64_t expected_head = 0;       // kRewrite
+  std::vector<uint64_t> new_files;  // written for this change: removed again where it is refused
+  uint64_t submitted_us = 0;
+  ObjectDone done;
+};
+
+class Committer {
+ public:
+  explicit Committer(Core& core);
+  ~Committer();
+
+  void push(Change change);
+  std::deque<Change> take_all();
+  // Finishes what was pushed.
+  void stop();
+
+ private:
+  void run();
+  void gather(size_t last_size);
+
+  Core& core_;
+  std::mutex mutex_;
+  std::condition_variable filled_;
+  std::deque<Change> queue_;  // guarded by mutex_; one per writer
+  bool stopped_ = false;      // guarded by mutex_
+  std::jthread thread_;
+};
+
+}  // namespace millrace::store

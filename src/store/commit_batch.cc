@@ -1,0 +1,427 @@
+// Judging, writing and settling a batch of changes.
+#include "store/commit_batch.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "base/assert.h"
+#include "base/clock.h"
+#include "base/fault.h"
+#include "store/coding.h"
+
+namespace millrace::store {
+
+namespace {
+
+bool is_upload_change(const Change& change) {
+  return change.kind != Change::Kind::kRemove && change.kind != Change::Kind::kRewrite &&
+         change.kind != Change::Kind::kTidy && (change.kind != Change::Kind::kPut || !change.upload.empty());
+}
+
+bool is_pending(const Record& record) {
+  return record.shard == ShardState::kPending;
+}
+
+Error no_such_upload(const Change& change) {
+  return make_error(Code::kNotFound, "NoSuchUpload: {}/{} has no upload {}", change.bucket, change.key,
+                    change.upload);
+}
+
+// Files of `old` that `kept` does not use, where both are on one drive.
+std::vector<uint64_t> unused_files(const Record& old, const Record& kept) {
+  std::vector<uint64_t> files = files_of(old);
+  const std::vector<uint64_t> used_list = files_of(kept);
+  const std::unordered_set<uint64_t> used(used_list.begin(), used_list.end());
+  std::erase_if(files, [&](uint64_t file) { return used.contains(file); });
+  return files;
+}
+
+}  // namespace
+
+bool CommitBatch::admits(const Change& change) const {
+  const auto found = states_.find(object_key(change.bucket, change.key));
+  if (found == states_.end()) return true;
+  const KeyState& state = found->second;
+  if (state.upload_touched || is_upload_change(change)) return false;
+  // One drive and one record: the order inside its batch is enough.
+  if (state.lookup.found.size() > 1) return false;
+  if (state.lookup.found.empty()) return true;
+  if (change.kind == Change::Kind::kRemove || change.kind == Change::Kind::kTidy) return true;
+  return state.lookup.found.front().drive == change.drive;
+}
+
+void CommitBatch::add(Change change) {
+  auto outcome = std::make_unique<Outcome>();
+  outcome->change = std::move(change);
+  outcome->hash = ObjectCache::hash(outcome->change.bucket, outcome->change.key);
+  KeyState& state = state_of(outcome->change);
+  if (is_upload_change(outcome->change)) state.upload_touched = true;
+  Status planned = plan(*outcome, state);
+  if (!planned) outcome->error = planned.take_error();
+  outcomes_.push_back(std::move(outcome));
+}
+
+CommitBatch::KeyState& CommitBatch::state_of(const Change& change) {
+  auto [found, fresh] = states_.try_emplace(object_key(change.bucket, change.key));
+  if (fresh) found->second.lookup = core_.look_up(*map_, change.bucket, change.key);
+  return found->second;
+}
+
+CommitBatch::DriveWrites& CommitBatch::writes_for(const std::shared_ptr<Drive>& drive, Outcome& outcome) {
+  auto& writes = writes_[drive.get()];
+  if (writes == nullptr) {
+    writes = std::make_unique<DriveWrites>();
+    writes->drive = drive;
+  }
+  if (outcome.change.durability == Durability::kFlush) writes->sync = Sync::kYes;
+  if (std::ranges::find(outcome.writes, writes.get()) == outcome.writes.end())
+    outcome.writes.push_back(writes.get());
+  return *writes;
+}
+
+Status CommitBatch::judge(const Change& change, const Lookup& lookup) const {
+  const Condition& condition = change.condition;
+  if (!condition.only_if_absent && !condition.only_if_etag) return {};
+  // A record that cannot be read may be the newest.
+  if (lookup.error) return lookup.error->copy();
+  const Found* current = lookup.current();
+  if (condition.only_if_absent && current != nullptr) {
+    return make_error(Code::kExists, "PreconditionFailed: {}/{} exists", change.bucket, change.key);
+  }
+  if (condition.only_if_etag) {
+    if (current == nullptr)
+      return make_error(Code::kNotFound, "{}/{}: there is no such object", change.bucket, change.key);
+    if (*condition.only_if_etag != "*" && *condition.only_if_etag != current->record.etag) {
+      return make_error(Code::kExists, "PreconditionFailed: {}/{} has the etag {}", change.bucket, change.key,
+                        current->record.etag);
+    }
+  }
+  return {};
+}
+
+Status CommitBatch::plan(Outcome& outcome, KeyState& state) {
+  const Change& change = outcome.change;
+  const bool needs_bucket = change.kind != Change::Kind::kRemove && change.kind != Change::Kind::kTidy &&
+                            change.kind != Change::Kind::kAbortUpload;
+  if (needs_bucket && core_.buckets.find(change.bucket) == nullptr) {
+    return make_error(Code::kNotFound, "there is no bucket {}", change.bucket);
+  }
+  // A writer that began before its drive was taken out: nobody would find the object there.
+  if (change.drive != nullptr && std::ranges::find(map_->drives, change.drive) == map_->drives.end()) {
+    return make_error(Code::kUnavailable, "drive {} was taken out meanwhile", change.drive->path());
+  }
+  switch (change.kind) {
+    case Change::Kind::kPut:
+      return plan_put(outcome, state);
+    case Change::Kind::kRewrite:
+      return plan_rewrite(outcome, state);
+    case Change::Kind::kRemove:
+      return plan_remove(outcome, state);
+    case Change::Kind::kTidy:
+      plan_tidy(outcome, state);
+      return {};
+    case Change::Kind::kCreateUpload:
+      return plan_create_upload(outcome);
+    case Change::Kind::kPart:
+      return plan_part(outcome);
+    case Change::Kind::kAbortUpload:
+      return plan_abort(outcome);
+  }
+  return {};
+}
+
+Status CommitBatch::plan_put(Outcome& outcome, KeyState& state) {
+  Change& change = outcome.change;
+  MR_TRY(judge(change, state.lookup));
+  if (change.record.version == 0) change.record.version = core_.clock.next();
+  const bool superseded =
+      !state.lookup.found.empty() && state.lookup.found.front().record.version > change.record.version;
+  const bool conditional = change.condition.only_if_absent || change.condition.only_if_etag;
+  if (superseded && conditional) {
+    return make_error(Code::kUnavailable, "{}/{}: another writer was at work at the same time", change.bucket,
+                      change.key);
+  }
+  if (!change.upload.empty()) {
+    const auto upload = core_.uploads.find(change.bucket, change.key, change.upload);
+    if (upload == nullptr) return no_such_upload(change);
+    MR_TRY(plan_end_of_upload(outcome, *upload, superseded ? Record() : change.record));
+  }
+  outcome.object = std::make_shared<const Object>(change.bucket, change.key, change.record, change.drive,
+                                                  change.inline_bytes);
+  if (superseded) {
+    // A writer whose version is newer was faster to commit: this one came first and was overwritten at once.
+    outcome.dropped.push_back({change.drive, files_of(change.record)});
+    return {};
+  }
+  place_record(outcome, state);
+  return {};
+}
+
+Status CommitBatch::plan_rewrite(Outcome& outcome, KeyState& state) {
+  Change& change = outcome.change;
+  const Found* current = state.lookup.current();
+  if (current == nullptr || current->record.version != change.expected_version ||
+      current->record.head != change.expected_head) {
+    return make_error(Code::kCancelled, "{}/{} was changed meanwhile", change.bucket, change.key);
+  }
+  outcome.object = std::make_shared<const Object>(change.bucket, change.key, change.record, change.drive,
+                                                  change.inline_bytes);
+  place_record(outcome, state);
+  return {};
+}
+
+void CommitBatch::place_record(Outcome& outcome, KeyState& state) {
+  Change& change = outcome.change;
+  outcome.changes_object = true;
+  DriveWrites& writes = writes_for(change.drive, outcome);
+  const DriveIndex& index = change.drive->index();
+  const std::string key = object_key(change.bucket, change.key);
+  for (const Found& old : state.lookup.found) {
+    if (old.drive != change.drive) {
+      remove_record(outcome, old, kAfter);
+      continue;
+    }
+    const std::vector<uint64_t> unused = unused_files(old.record, change.record);
+    for (const uint64_t file : unused) index.remove(writes.steps[kItself], Family::kFiles, file_key(file));
+    if (old.record.deleted)
+      index.remove(writes.steps[kItself], Family::kMeta, std::string(kMetaTombstone) + key);
+    if (is_pending(old.record))
+      index.remove(writes.steps[kItself], Family::kMeta, std::string(kMetaPending) + key);
+    if (old.record.pieces.empty() && (!change.record.pieces.empty() || change.record.size == 0)) {
+      index.remove(writes.steps[kItself], Family::kSmall, key);
+    }
+    outcome.dropped.push_back({old.drive, unused});
+  }
+  index.put(writes.steps[kItself], Family::kObjects, key, encode_record(change.record));
+  if (change.record.pieces.empty() && change.record.size > 0) {
+    index.put(writes.steps[kItself], Family::kSmall, key, encode_small(change.inline_bytes));
+  }
+  if (is_pending(change.record))
+    index.put(writes.steps[kItself], Family::kMeta, std::string(kMetaPending) + key, "1");
+  const std::string owner = encode_owner({change.bucket, change.key, "", 0});
+  for (const uint64_t file : files_of(change.record)) {
+    index.put(writes.steps[kItself], Family::kFiles, file_key(file), owner);
+  }
+  state.lookup.found = {Found{change.drive, change.record}};
+}
+
+void CommitBatch::remove_record(Outcome& outcome, const Found& old, Step step) {
+  auto& writes = writes_[old.drive.get()];
+  if (writes == nullptr) {
+    writes = std::make_unique<DriveWrites>();
+    writes->drive = old.drive;
+  }
+  if (outcome.change.durability == Durability::kFlush) writes->sync = Sync::kYes;
+  const DriveIndex& index = old.drive->index();
+  const std::string key = object_key(outcome.change.bucket, outcome.change.key);
+  index.remove(writes->steps[step], Family::kObjects, key);
+  if (old.record.pieces.empty()) index.remove(writes->steps[step], Family::kSmall, key);
+  if (old.record.deleted) index.remove(writes->steps[step], Family::kMeta, std::string(kMetaTombstone) + key);
+  if (is_pending(old.record))
+    index.remove(writes->steps[step], Family::kMeta, std::string(kMetaPending) + key);
+  const std::vector<uint64_t> files = files_of(old.record);
+  for (const uint64_t file : files) index.remove(writes->steps[step], Family::kFiles, file_key(file));
+  outcome.dropped.push_back({old.drive, files});
+}
+
+bool CommitBatch::is_complete() const {
+  if (!map_->missing.empty()) return false;
+  return std::ranges::none_of(map_->drives,
+                              [](const auto& drive) { return drive->state() == DriveState::kFailed; });
+}
+
+std::shared_ptr<Drive> CommitBatch::tombstone_drive(const Lookup& lookup) const {
+  if (is_complete()) return nullptr;
+  if (!lookup.found.empty() && lookup.found.front().drive->state() != DriveState::kFailed) {
+    return lookup.found.front().drive;
+  }
+  for (const auto& drive : map_->drives) {
+    if (drive->state() == DriveState::kServing) return drive;
+  }
+  return nullptr;
+}
+
+Status CommitBatch::plan_remove(Outcome& outcome, KeyState& state) {
+  const Change& change = outcome.change;
+  MR_TRY(judge(change, state.lookup));
+  const std::shared_ptr<Drive> tomb = tombstone_drive(state.lookup);
+  if (state.lookup.found.empty() && tomb == nullptr) return {};
+  outcome.changes_object = true;
+  const std::string key = object_key(change.bucket, change.key);
+  // The newest last: while it is there, no older one comes back.
+  for (auto old = state.lookup.found.rbegin(); old != state.lookup.found.rend(); ++old) {
+    const bool newest = old + 1 == state.lookup.found.rend();
+    if (old->drive->state() == DriveState::kFailed && tomb != nullptr && tomb != old->drive) continue;
+    remove_record(outcome, *old, newest ? kItself : kBefore);
+    writes_for(old->drive, outcome);
+  }
+  state.lookup.found.clear();
+  if (tomb == nullptr) return {};
+  Record record;
+  record.version = core_.clock.next();
+  record.modified_ms = wall_ms();
+  record.deleted = true;
+  DriveWrites& writes = writes_for(tomb, outcome);
+  tomb->index().put(writes.steps[kItself], Family::kObjects, key, encode_record(record));
+  tomb->index().put(writes.steps[kItself], Family::kMeta, std::string(kMetaTombstone) + key, "1");
+  state.lookup.found.push_back({tomb, record});
+  return {};
+}
+
+void CommitBatch::plan_tidy(Outcome& outcome, KeyState& state) {
+  std::vector<Found>& found = state.lookup.found;
+  while (found.size() > 1) {
+    remove_record(outcome, found.back(), kBefore);
+    writes_for(found.back().drive, outcome);
+    found.pop_back();
+  }
+  if (found.empty() || !found.front().record.deleted || !is_complete()) return;
+  remove_record(outcome, found.front(), kItself);
+  writes_for(found.front().drive, outcome);
+  found.clear();
+}
+
+Status CommitBatch::plan_create_upload(Outcome& outcome) {
+  const Upload& upload = *outcome.change.new_upload;
+  DriveWrites& writes = writes_for(upload.drive, outcome);
+  upload.drive->index().put(writes.steps[kItself], Family::kUploads,
+                            upload_key(upload.bucket, upload.key, upload.id), encode_upload(upload));
+  return {};
+}
+
+Status CommitBatch::plan_part(Outcome& outcome) {
+  const Change& change = outcome.change;
+  const auto upload = core_.uploads.find(change.bucket, change.key, change.upload);
+  if (upload == nullptr || upload->drive != change.drive) return no_such_upload(change);
+  const DriveIndex& index = change.drive->index();
+  const std::string row = part_key(change.bucket, change.key, change.upload, change.part);
+  const auto before = MR_TRY(index.find(Family::kUploads, row));
+  DriveWrites& writes = writes_for(change.drive, outcome);
+  if (before) {
+    const Record old = MR_TRY(decode_record(*before));
+    for (const uint64_t file : files_of(old))
+      index.remove(writes.steps[kItself], Family::kFiles, file_key(file));
+    outcome.dropped.push_back({change.drive, files_of(old)});
+  }
+  index.put(writes.steps[kItself], Family::kUploads, row, encode_record(change.record));
+  const std::string owner = encode_owner({change.bucket, change.key, change.upload, change.part});
+  for (const uint64_t file : files_of(change.record)) {
+    index.put(writes.steps[kItself], Family::kFiles, file_key(file), owner);
+  }
+  outcome.object = std::make_shared<const Object>(change.bucket, change.key, change.record, change.drive, "");
+  return {};
+}
+
+Status CommitBatch::plan_abort(Outcome& outcome) {
+  const Change& change = outcome.change;
+  const auto upload = core_.uploads.find(change.bucket, change.key, change.upload);
+  if (upload == nullptr) return no_such_upload(change);
+  return plan_end_of_upload(outcome, *upload, Record());
+}
+
+Status CommitBatch::plan_end_of_upload(Outcome& outcome, const Upload& upload, const Record& kept) {
+  const DriveIndex& index = upload.drive->index();
+  std::unordered_set<uint64_t> used;
+  for (const Piece& piece : kept.pieces) used.insert(piece.file);
+  const std::string prefix = part_prefix(upload.bucket, upload.key, upload.id);
+  std::vector<uint64_t> unused;
+  std::vector<std::string> rows;
+  const auto parts = index.iterate(Family::kUploads, DriveIndex::Scan::kSome);
+  for (parts->Seek(prefix); parts->Valid() && parts->key().starts_with(prefix); parts->Next()) {
+    rows.push_back(parts->key().ToString());
+    const Record part = MR_TRY(decode_record(view(parts->value())));
+    for (const uint64_t file : files_of(part)) {
+      if (used.erase(file) == 0) unused.push_back(file);
+    }
+  }
+  if (!parts->status().ok()) return make_index_error(parts->status(), upload.drive->path());
+  if (!used.empty()) {
+    return make_error(Code::kInvalid,
+                      "InvalidPart: a part was replaced while the upload was being completed");
+  }
+  DriveWrites& writes = writes_for(upload.drive, outcome);
+  for (const std::string& row : rows) index.remove(writes.steps[kItself], Family::kUploads, row);
+  for (const uint64_t file : unused) index.remove(writes.steps[kItself], Family::kFiles, file_key(file));
+  index.remove(writes.steps[kItself], Family::kUploads, upload_key(upload.bucket, upload.key, upload.id));
+  outcome.dropped.push_back({upload.drive, unused});
+  return {};
+}
+
+void CommitBatch::write_step(Step step) {
+  for (const auto& [drive, writes] : writes_) {
+    rocksdb::WriteBatch& batch = writes->steps[step];
+    if (batch.Count() == 0 || writes->error) continue;
+    if (step == kItself) {
+      Encoder clock;
+      clock.u64(core_.clock.last());
+      drive->index().put(batch, Family::kMeta, kMetaClock, clock.bytes());
+    }
+    const Sync sync = broken("no-fsync") ? Sync::kNo : writes->sync;
+    Status written = drive->index().write(batch, sync);
+    if (!written) writes->error = drive->note(written.take_error().within("drive " + drive->path()));
+    MR_FAULT("commit.written");
+  }
+}
+
+void CommitBatch::write() {
+  for (const auto& outcome : outcomes_) {
+    if (outcome->changes_object && !outcome->error) core_.cache.begin_change(outcome->hash);
+  }
+  MR_FAULT("commit.judged");
+  write_step(kBefore);
+  write_step(kItself);
+  write_step(kAfter);
+  for (const auto& outcome : outcomes_) settle(*outcome);
+}
+
+void CommitBatch::settle(Outcome& outcome) {
+  const Change& change = outcome.change;
+  const bool was_planned = !outcome.error;
+  bool index_failed = false;
+  for (const DriveWrites* writes : outcome.writes) {
+    if (!writes->error || outcome.error) continue;
+    outcome.error = writes->error->copy();
+    index_failed = true;
+  }
+  if (outcome.changes_object && was_planned) {
+    const bool shows = !outcome.error && change.kind != Change::Kind::kRemove;
+    core_.cache.end_change(outcome.hash, shows ? outcome.object : nullptr);
+  }
+  if (outcome.error) {
+    outcome.object.reset();
+    if (change.drive == nullptr) return;
+    // Whether a failed write of the log is there after a restart nobody knows: then the files must be there
+    // too, or the sweep takes them.
+    if (index_failed) {
+      change.drive->need_sweep();
+    } else if (change.kind == Change::Kind::kPut || change.kind == Change::Kind::kPart ||
+               change.kind == Change::Kind::kRewrite) {
+      change.drive->drop_files(change.new_files);
+    }
+    return;
+  }
+  if (change.kind == Change::Kind::kCreateUpload) core_.uploads.insert(change.new_upload);
+  if (change.kind == Change::Kind::kAbortUpload ||
+      (change.kind == Change::Kind::kPut && !change.upload.empty())) {
+    core_.uploads.erase(change.upload);
+  }
+  if (outcome.changes_object && is_pending(change.record) && core_.on_pending_shard) core_.on_pending_shard();
+  for (const DroppedFiles& dropped : outcome.dropped) dropped.drive->drop_files(dropped.files);
+  if (change.drive != nullptr) {
+    change.drive->commits.count(change.record.size, steady_us() - change.submitted_us);
+  }
+}
+
+void CommitBatch::answer() {
+  for (const auto& outcome : outcomes_) {
+    const ObjectDone done = std::exchange(outcome->change.done, nullptr);
+    if (!done) continue;
+    if (outcome->error) {
+      done(std::move(*outcome->error));
+    } else {
+      done(std::move(outcome->object));
+    }
+  }
+}
+
+}  // namespace millrace::store

@@ -1,0 +1,186 @@
+// Finding objects over all drives, choosing drives, and the way to the committers.
+#include "store/core.h"
+
+#include <algorithm>
+#include <future>
+
+#include "base/clock.h"
+#include "base/units.h"
+#include "store/checksum.h"
+#include "store/commit.h"
+
+namespace millrace::store {
+
+std::shared_ptr<Drive> DriveMap::find(const std::string& path) const {
+  for (const auto& drive : drives) {
+    if (drive->path() == path || drive->id() == path) return drive;
+  }
+  return nullptr;
+}
+
+void DamageList::add(Damage damage) {
+  std::lock_guard lock(mutex_);
+  ++count_;
+  found_.push_back(std::move(damage));
+  if (found_.size() > kMaxDamages) found_.pop_front();
+}
+
+std::vector<Damage> DamageList::found() const {
+  std::lock_guard lock(mutex_);
+  return {found_.begin(), found_.end()};
+}
+
+void Core::set_map(std::shared_ptr<const DriveMap> next) {
+  std::deque<Change> queued;
+  const std::shared_ptr<const DriveMap> drives = map();
+  for (const auto& committer : drives->committers) {
+    for (Change& change : committer->take_all()) queued.push_back(std::move(change));
+  }
+  map_.store(next);
+  for (Change& change : queued) {
+    const uint64_t hash = placement_hash(change.bucket, change.key);
+    next->committers[place_first(hash, next->targets)]->push(std::move(change));
+  }
+}
+
+Lookup Core::look_up(const DriveMap& drives, const std::string& bucket, const std::string& key) const {
+  Lookup lookup;
+  const std::string encoded = object_key(bucket, key);
+  for (const auto& drive : drives.drives) {
+    auto value = drive->index().find(Family::kObjects, encoded);
+    if (!value) {
+      lookup.error = value.take_error();
+      continue;
+    }
+    if (!*value) continue;
+    auto record = decode_record(**value);
+    if (!record) {
+      lookup.error = record.take_error().within(fmt::format("drive {}: {}/{}", drive->path(), bucket, key));
+      continue;
+    }
+    lookup.found.push_back({drive, record.take()});
+  }
+  std::ranges::sort(lookup.found,
+                    [](const Found& a, const Found& b) { return is_newer(a.record, b.record); });
+  return lookup;
+}
+
+Result<std::shared_ptr<const Object>> Core::get_object(const std::string& bucket, const std::string& key) {
+  const uint64_t hash = ObjectCache::hash(bucket, key);
+  if (auto object = cache.find(hash, bucket, key)) return object;
+  return load(bucket, key, Keep::kYes);
+}
+
+Result<std::shared_ptr<const Object>> Core::load_object(const std::string& bucket, const std::string& key) {
+  return load(bucket, key, Keep::kNo);
+}
+
+Result<std::shared_ptr<const Object>> Core::load(const std::string& bucket, const std::string& key,
+                                                 Keep keep) {
+  const uint64_t hash = ObjectCache::hash(bucket, key);
+  // Each turn means that a commit fell into the few microseconds of reading.
+  constexpr int kMostTurns = 1000;
+  for (int turn = 0; turn < kMostTurns; ++turn) {
+    const uint64_t epoch = cache.epoch(hash);
+    const std::shared_ptr<const DriveMap> drives = map();
+    Lookup lookup = look_up(*drives, bucket, key);
+    const Found* current = lookup.current();
+    if (current == nullptr) {
+      if (lookup.error) return std::move(*lookup.error);
+      return make_error(Code::kNotFound, "{}/{}: there is no such object", bucket, key);
+    }
+    std::string inline_bytes;
+    if (current->record.pieces.empty() && current->record.size > 0) {
+      const auto found = current->drive->index().find(Family::kSmall, object_key(bucket, key));
+      if (!found && found.error().code() != Code::kCorrupt) return found.error().copy();
+      Result<std::string> bytes = make_error(Code::kCorrupt, "its bytes are not in the index");
+      if (!found) {
+        bytes = found.error().copy();
+      } else if (found->has_value()) {
+        bytes = decode_small(**found);
+      }
+      if (!bytes || bytes->size() != current->record.size || crc32c(*bytes) != current->record.crc32c) {
+        // Record and bytes are read one after the other: a commit in between looks like damage. The index
+        // shows it a moment before the cache's epoch does.
+        const Lookup again = look_up(*drives, bucket, key);
+        if (again.current() == nullptr || !(again.current()->record == current->record)) continue;
+        const std::string why = bytes ? "its bytes do not match its record" : bytes.error().message();
+        report({bucket, key, current->drive->path(), 0, why});
+        return make_error(Code::kCorrupt, "{}/{} on drive {}: {}", bucket, key, current->drive->path(), why);
+      }
+      inline_bytes = bytes.take();
+    }
+    auto object =
+        std::make_shared<const Object>(bucket, key, current->record, current->drive, std::move(inline_bytes));
+    // Its files are pinned from here on; only if nothing was committed meanwhile they are surely still there.
+    const bool current_still =
+        keep == Keep::kYes ? cache.offer(hash, epoch, object) : cache.epoch(hash) == epoch;
+    if (current_still) return std::shared_ptr<const Object>(object);
+  }
+  return make_error(Code::kUnavailable, "{}/{}: it changes faster than it can be read", bucket, key);
+}
+
+Result<std::shared_ptr<Drive>> Core::choose_drive(std::string_view bucket, std::string_view key,
+                                                  uint64_t size) const {
+  const std::shared_ptr<const DriveMap> drives = map();
+  for (const size_t position : place(placement_hash(bucket, key), drives->targets)) {
+    const auto& drive = drives->drives[position];
+    if (drive->state() == DriveState::kServing && drive->has_room(size)) return drive;
+  }
+  std::string states;
+  bool serving = false;
+  for (const auto& drive : drives->drives) {
+    const DriveStatus status = drive->status();
+    serving = serving || status.state == DriveState::kServing;
+    states += fmt::format("{}{}: {}, {} free", states.empty() ? "" : "; ", status.path,
+                          drive_state_name(status.state), format_bytes(status.free_bytes));
+  }
+  return make_error(serving ? Code::kNoSpace : Code::kUnavailable, "no drive with room for {} ({})",
+                    format_bytes(size), states);
+}
+
+void Core::submit(Change change) {
+  std::shared_lock lock(topology);
+  const std::shared_ptr<const DriveMap> drives = map();
+  if (drives->committers.empty()) {
+    lock.unlock();
+    change.done(make_error(Code::kUnavailable, "the store has no drive"));
+    return;
+  }
+  change.submitted_us = steady_us();
+  const size_t position = place_first(placement_hash(change.bucket, change.key), drives->targets);
+  drives->committers[position]->push(std::move(change));
+}
+
+Result<std::shared_ptr<const Object>> Core::commit(Change change) {
+  // Shared: the one who waits may be gone before set_value has returned.
+  auto outcome = std::make_shared<std::promise<Result<std::shared_ptr<const Object>>>>();
+  change.done = [outcome](Result<std::shared_ptr<const Object>> result) {
+    outcome->set_value(std::move(result));
+  };
+  auto waiting = outcome->get_future();
+  submit(std::move(change));
+  return waiting.get();
+}
+
+void Core::retire(std::shared_ptr<Drive> drive) {
+  std::lock_guard lock(retired_mutex_);
+  retired_.push_back(std::move(drive));
+}
+
+void Core::close_retired() {
+  std::lock_guard lock(retired_mutex_);
+  std::erase_if(retired_, [](const std::shared_ptr<Drive>& drive) {
+    if (drive.use_count() > 1) return false;
+    drive->close();
+    return true;
+  });
+}
+
+void Core::report(Damage damage) {
+  log.warn("found damage", "bucket", damage.bucket, "key", damage.key, "drive", damage.drive, "block",
+           damage.block, "what", damage.what);
+  damages.add(std::move(damage));
+}
+
+}  // namespace millrace::store

@@ -1,0 +1,135 @@
+// Core: what the parts of the store share: options, clock, drives, buckets, uploads, cache.
+//
+// The drives are an immutable snapshot (DriveMap), swapped whole under the exclusive `topology` lock; every
+// commit holds it shared, so that no commit sees half a change and all writers of one key meet in one
+// committer. Made and stopped by the store; any thread.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <shared_mutex>
+#include <string>
+#include <vector>
+
+#include "base/log.h"
+#include "base/result.h"
+#include "store/buckets.h"
+#include "store/buffers.h"
+#include "store/cache.h"
+#include "store/drive.h"
+#include "store/identity.h"
+#include "store/placement.h"
+#include "store/snapshot.h"
+#include "store/store.h"
+#include "store/uploads.h"
+#include "store/version.h"
+
+namespace millrace::store {
+
+class Committer;
+struct Change;
+
+struct MissingDrive {
+  KnownDrive known;
+  std::string reason;
+};
+
+struct DriveMap {
+  std::vector<std::shared_ptr<Drive>> drives;
+  std::vector<PlacementTarget> targets;                // at the same positions
+  std::vector<std::shared_ptr<Committer>> committers;  // at the same positions
+  std::vector<MissingDrive> missing;
+
+  std::shared_ptr<Drive> find(const std::string& path) const;
+};
+
+// One record of a key, and where it was found.
+struct Found {
+  std::shared_ptr<Drive> drive;
+  Record record;
+};
+// All records of one key, newest first, tombstones too; and what could not be read.
+struct Lookup {
+  std::vector<Found> found;
+  std::optional<Error> error;
+
+  // The object's record, unless there is none or it was deleted.
+  const Found* current() const {
+    return found.empty() || found.front().record.deleted ? nullptr : &found.front();
+  }
+};
+
+// Damage that was found, the newest kMaxDamages of it. Any thread.
+class DamageList {
+ public:
+  void add(Damage damage);
+  std::vector<Damage> found() const;
+  uint64_t count() const { return count_; }
+
+ private:
+  mutable std::mutex mutex_;
+  std::deque<Damage> found_;  // guarded by mutex_
+  std::atomic<uint64_t> count_ = 0;
+};
+
+class Core {
+ public:
+  static constexpr size_t kMaxBuffers = 256;  // of kBlockBytes: what all PUTs together have in flight
+
+  Core(StoreOptions store_options, Log& store_log)
+      : options(std::move(store_options)),
+        log(store_log),
+        buffers(kBlockBytes, kMaxBuffers),
+        cache(options.cache_bytes),
+        index_cache(rocksdb::NewLRUCache(kIndexCacheBytes)) {}
+
+  const StoreOptions options;
+  Log& log;
+  std::string node_id;
+  VersionClock clock;
+  BufferPool buffers;
+  ObjectCache cache;
+  BucketTable buckets;
+  UploadTable uploads;
+  DamageList damages;
+  std::shared_ptr<rocksdb::Cache> index_cache;
+  std::shared_mutex topology;
+
+  std::shared_ptr<const DriveMap> map() const { return map_.load(); }
+  // With `topology` held exclusively: hands queued changes to the committers of the new map.
+  void set_map(std::shared_ptr<const DriveMap> map);
+
+  Lookup look_up(const DriveMap& drives, const std::string& bucket, const std::string& key) const;
+  Result<std::shared_ptr<const Object>> get_object(const std::string& bucket, const std::string& key);
+  // The same for those who go over everything: it stays out of the cache.
+  Result<std::shared_ptr<const Object>> load_object(const std::string& bucket, const std::string& key);
+  // The first drive in the object's order that serves and has room.
+  Result<std::shared_ptr<Drive>> choose_drive(std::string_view bucket, std::string_view key,
+                                              uint64_t size) const;
+  // Queues it for the committer of its key; `done` is called in any case.
+  void submit(Change change);
+  // The same, and waits for it.
+  Result<std::shared_ptr<const Object>> commit(Change change);
+  void report(Damage damage);
+  // A drive that left the map: closed once nobody reads from it any more, never on one of its own threads.
+  void retire(std::shared_ptr<Drive> drive);
+  void close_retired();
+
+  // Called from a committer when a shard without index was committed; set before the first drive is attached.
+  std::function<void()> on_pending_shard;
+
+ private:
+  enum class Keep : uint8_t { kYes, kNo };
+  Result<std::shared_ptr<const Object>> load(const std::string& bucket, const std::string& key, Keep keep);
+
+  static constexpr size_t kIndexCacheBytes = 256 << 20;
+  std::mutex retired_mutex_;
+  std::vector<std::shared_ptr<Drive>> retired_;  // guarded by retired_mutex_
+  Snapshot<DriveMap> map_{std::make_shared<const DriveMap>()};
+};
+
+}  // namespace millrace::store

@@ -1,0 +1,354 @@
+// Opening, watching and closing one drive.
+#include "store/drive.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "base/clock.h"
+#include "base/fault.h"
+#include "base/hash.h"
+#include "base/ids.h"
+#include "store/block_writer.h"
+#include "store/coding.h"
+#include "store/version.h"
+
+namespace millrace::store {
+
+namespace {
+
+constexpr uint64_t kSpaceAge_us = 100'000;
+constexpr unsigned kReadsInFlight = 4;
+
+Status make_directory(const std::string& path) {
+  if (::mkdir(path.c_str(), 0755) == 0 || errno == EEXIST) return {};
+  return make_system_error(errno, "making directory " + path);
+}
+
+Status sync_directory(const std::string& path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) return make_system_error(errno, "opening " + path);
+  File directory(descriptor, path);
+  return directory.sync();
+}
+
+// Where the kernel does not say, the drive is taken for one without heads.
+bool is_rotational(const std::string& path) {
+  struct stat facts = {};
+  if (::stat(path.c_str(), &facts) != 0) return false;
+  const std::string device = fmt::format("/sys/dev/block/{}:{}", major(facts.st_dev), minor(facts.st_dev));
+  for (const char* place : {"/queue/rotational", "/../queue/rotational"}) {
+    const auto text = read_file(device + place, 64);
+    if (text) return text->starts_with("1");
+  }
+  return false;
+}
+
+// Whether there is an object file, or a table or log of an index. A directory that cannot be read counts as
+// one.
+bool has_content(const std::string& drive) {
+  std::error_code error;
+  std::filesystem::recursive_directory_iterator data(drive + "/data", error);
+  if (error) return true;
+  for (const auto& entry : data) {
+    if (!entry.is_directory(error)) return true;
+  }
+  std::filesystem::directory_iterator index(drive + "/index", error);
+  if (error) return true;
+  for (const auto& entry : index) {
+    const std::string kind = entry.path().extension().string();
+    if ((kind == ".sst" || kind == ".log") && entry.file_size(error) > 0) return true;
+  }
+  return false;
+}
+
+bool is_breakage(int errno_value) {
+  return errno_value == EIO || errno_value == EROFS || errno_value == EUCLEAN || errno_value == ENODEV ||
+         errno_value == ENXIO || errno_value == ENOMEDIUM || errno_value == ESHUTDOWN;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<Drive>> Drive::open(const DriveOptions& options) {
+  std::shared_ptr<Drive> drive(new Drive);
+  drive->path_ = options.path;
+  drive->write_mode_ = options.write_mode;
+  struct stat facts = {};
+  if (::stat(options.path.c_str(), &facts) != 0) {
+    if (errno != ENOENT || !options.expected_id.empty()) {
+      return make_system_error(errno, "drive " + options.path);
+    }
+    MR_TRY(make_directory(options.path));
+    MR_TRY(sync_directory(directory_of(options.path)));
+  } else if (!S_ISDIR(facts.st_mode)) {
+    return make_error(Code::kInvalid, "drive {}: it is not a directory", options.path);
+  }
+  // A known drive without identity is an empty mount point: it must not even get a lock file.
+  const auto before = MR_TRY(find_drive_identity(options.path));
+  if (!options.expected_id.empty() && !before) {
+    return make_error(Code::kNotFound, "drive {}: there is no drive in this directory: is it mounted?",
+                      options.path);
+  }
+  MR_TRY(drive->take_lock());
+  MR_TRY(drive->settle_identity(options));
+  MR_TRY(drive->make_directories());
+  drive->empty_temporary_directory();
+  drive->hash_ = hash64(drive->id_);
+  drive->rotational_ = is_rotational(options.path);
+  const Space space = drive->space();
+  drive->weight_ = std::max(1.0, static_cast<double>(space.total_bytes >> 30));
+  drive->reserve_bytes_ = std::min(options.reserve_bytes, space.total_bytes / 20);
+  MR_TRY(drive->open_index(options.index_cache).within("drive " + options.path));
+
+  const unsigned reads = options.reads_in_flight != 0 ? options.reads_in_flight
+                         : drive->rotational_         ? 1
+                                                      : kReadsInFlight;
+  drive->blocks_ = std::make_unique<BlockWriter>(*drive);
+  drive->reader_ = std::make_unique<ReadScheduler>(reads);
+  drive->finishers_ = std::make_unique<Workers>(kFinishers);
+  return drive;
+}
+
+Drive::~Drive() {
+  close();
+}
+
+Status Drive::take_lock() {
+  const std::string path = path_ + "/lock";
+  const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (descriptor < 0) return make_system_error(errno, "opening " + path);
+  lock_ = File(descriptor, path);
+  if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0) return {};
+  if (errno != EWOULDBLOCK) return make_system_error(errno, "locking " + path);
+  return make_error(Code::kUnavailable, "drive {}: it is in use by another process", path_);
+}
+
+Status Drive::settle_identity(const DriveOptions& options) {
+  auto identity = MR_TRY(find_drive_identity(path_));
+  if (!identity) {
+    identity = DriveIdentity{make_id(), options.node_id};
+    MR_TRY(write_drive_identity(path_, *identity));
+  }
+  if (identity->node != options.node_id) {
+    return make_error(Code::kInvalid, "drive {}: it belongs to node {}, this is node {}", path_,
+                      identity->node, options.node_id);
+  }
+  if (!options.expected_id.empty() && identity->id != options.expected_id) {
+    return make_error(Code::kNotFound, "drive {}: another drive is there: {}, not {}", path_, identity->id,
+                      options.expected_id);
+  }
+  id_ = identity->id;
+  return {};
+}
+
+Status Drive::make_directories() {
+  const std::string data = path_ + "/data";
+  MR_TRY(make_directory(path_ + "/tmp"));
+  MR_TRY(make_directory(data));
+  // RocksDB flushes what is in its directory, but not the directory's own name.
+  MR_TRY(make_directory(path_ + "/index"));
+  if (::access((data + "/ff").c_str(), F_OK) != 0) {
+    for (unsigned i = 0; i < kDirectories; ++i) MR_TRY(make_directory(fmt::format("{}/{:02x}", data, i)));
+  }
+  // Also where all are there already: a run that was cut short may have made them and not come to this.
+  MR_TRY(sync_directory(data));
+  return sync_directory(path_);
+}
+
+void Drive::empty_temporary_directory() const {
+  // Nobody writes yet: what is there was left by a run that was cut short.
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(temporary_directory(), ignored)) {
+    ::unlink(entry.path().c_str());
+  }
+}
+
+Status Drive::open_index(const std::shared_ptr<rocksdb::Cache>& cache) {
+  // RocksDB would begin a new index where CURRENT is gone, and remove what is left of the old one.
+  if (!file_exists(path_ + "/index/CURRENT") && has_content(path_)) {
+    return make_error(Code::kCorrupt, "its index is gone: {}/index has no CURRENT, but there are objects",
+                      path_)
+        .with_hint("millrace fsck --rebuild");
+  }
+  index_ = MR_TRY(DriveIndex::open(path_ + "/index", cache));
+  const auto clock = MR_TRY(index_->find(Family::kMeta, kMetaClock));
+  if (clock) clock_at_open_ = Decoder(*clock).u64();
+  const auto clean = MR_TRY(index_->find(Family::kMeta, kMetaClean));
+  // A new drive has nothing to sweep.
+  was_clean_ = clean.has_value() || !clock.has_value();
+  rocksdb::WriteBatch batch;
+  index_->remove(batch, Family::kMeta, kMetaClean);
+  return index_->write(batch, Sync::kYes);
+}
+
+void Drive::close() {
+  if (closed_.exchange(true)) return;
+  if (reader_) reader_->stop();
+  if (blocks_) blocks_->stop();
+  if (finishers_) finishers_->stop();
+  for (const uint64_t file : keeper_.take_dropped()) ::unlink(file_path(file).c_str());
+  if (index_) {
+    if (index_->flush() && !needs_sweep_) {
+      rocksdb::WriteBatch batch;
+      index_->put(batch, Family::kMeta, kMetaClean, "1");
+      // A mark that is lost only costs a sweep.
+      static_cast<void>(index_->write(batch, Sync::kYes).has_value());
+    }
+    index_.reset();
+  }
+  lock_ = File();
+}
+
+std::string Drive::reason() const {
+  std::lock_guard lock(mutex_);
+  return reason_;
+}
+
+void Drive::set_draining() {
+  std::lock_guard lock(mutex_);
+  draining_ = true;
+  if (state_ == DriveState::kServing) state_ = DriveState::kDraining;
+}
+
+void Drive::mark_failed(std::string reason) {
+  std::lock_guard lock(mutex_);
+  state_ = DriveState::kFailed;
+  reason_ = std::move(reason);
+}
+
+Status Drive::probe() {
+  const std::string path = fmt::format("{}/probe", temporary_directory());
+  {
+    const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (descriptor < 0) return make_system_error(errno, "probing " + path);
+    File file(descriptor, path);
+    MR_TRY(file.write_all("probe"));
+    MR_TRY(file.sync());
+  }
+  if (::unlink(path.c_str()) != 0) return make_system_error(errno, "removing " + path);
+  MR_TRY(index_->resume());
+  std::lock_guard lock(mutex_);
+  state_ = draining_ ? DriveState::kDraining : DriveState::kServing;
+  reason_.clear();
+  return {};
+}
+
+Error Drive::failed_call(int errno_value, std::string_view what) {
+  Error error = make_system_error(errno_value, what).within("drive " + path_);
+  if (!is_breakage(errno_value)) return error;
+  mark_failed(error.message());
+  return Error(Code::kIo, error.message());
+}
+
+Error Drive::note(Error error) {
+  // Also a full drive: the index takes no writes until it is told to go on, which the probe does.
+  const bool stops =
+      error.code() == Code::kIo || error.code() == Code::kCorrupt || error.code() == Code::kNoSpace;
+  if (stops) mark_failed(error.message());
+  return error;
+}
+
+Drive::Space Drive::space() {
+  std::lock_guard lock(mutex_);
+  const uint64_t now = steady_us();
+  if (space_us_ != 0 && now - space_us_ < kSpaceAge_us) return space_;
+  struct statvfs facts = {};
+  if (::statvfs(path_.c_str(), &facts) == 0) {
+    space_ = {facts.f_blocks * facts.f_frsize, facts.f_bavail * facts.f_frsize, facts.f_files,
+              facts.f_favail};
+  }
+  space_us_ = now;
+  return space_;
+}
+
+bool Drive::has_room(uint64_t bytes) {
+  const Space now = space();
+  // The index needs a few files of its own to go on.
+  const uint64_t inode_reserve = std::min<uint64_t>(256, now.total_inodes / 20);
+  if (now.total_inodes != 0 && now.free_inodes <= inode_reserve) return false;
+  return now.free_bytes >= reserve_bytes_ + reserved_ + bytes;
+}
+
+std::string Drive::data_directory(uint64_t file) const {
+  // Counter and milliseconds of the clock added: files spread over the directories at any rate of making
+  // them.
+  return fmt::format("{}/data/{:02x}", path_, (file + (file >> kVersionWallShift)) % kDirectories);
+}
+
+std::string Drive::file_path(uint64_t file) const {
+  return fmt::format("{}/{:016x}", data_directory(file), file);
+}
+
+Result<std::shared_ptr<const File>> Drive::open_file(uint64_t file) {
+  const std::string path = file_path(file);
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor >= 0) return std::shared_ptr<const File>(std::make_shared<File>(descriptor, path));
+  if (errno == ENOENT) return make_error(Code::kCorrupt, "drive {}: file {} is missing", path_, path);
+  if (errno == EMFILE || errno == ENFILE) {
+    return make_error(Code::kUnavailable, "opening {}: {}", path, std::strerror(errno));
+  }
+  return make_system_error(errno, "opening " + path);
+}
+
+Status Drive::sync_directory_of(uint64_t file) {
+  const std::string path = data_directory(file);
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) return failed_call(errno, "opening " + path);
+  const File directory(descriptor, path);
+  if (::fsync(descriptor) != 0) return failed_call(errno, "flushing " + path);
+  return {};
+}
+
+void Drive::drop_files(const std::vector<uint64_t>& files) {
+  if (!files.empty()) remove_later(keeper_.drop(files));
+}
+
+void Drive::unpin(const std::vector<uint64_t>& files) {
+  if (!files.empty()) remove_later(keeper_.unpin(files));
+}
+
+void Drive::remove_later(const std::vector<uint64_t>& files) {
+  if (files.empty()) return;
+  std::vector<std::string> paths;
+  for (const uint64_t file : files) paths.push_back(file_path(file));
+  const auto remove = [paths = std::move(paths)] {
+    for (const std::string& path : paths) {
+      MR_FAULT("files.unlink");
+      // What stays is found by the next sweep or fsck.
+      ::unlink(path.c_str());
+    }
+  };
+  if (closed_ || !finishers_->submit(remove)) remove();
+}
+
+DriveStatus Drive::status() {
+  DriveStatus status;
+  const Space now = space();
+  status.path = path_;
+  status.id = id_;
+  status.state = state();
+  status.reason = reason();
+  status.rotational = rotational_;
+  status.total_bytes = now.total_bytes;
+  status.free_bytes = now.free_bytes;
+  status.free_inodes = now.free_inodes;
+  status.objects = index_->estimate_objects();
+  status.drain_left = drain_left;
+  status.queue_reads = reader_->waiting();
+  status.queue_writes = queue_writes + finishers_->waiting();
+  status.slow_us = slow_us;
+  status.reads = reads.read();
+  status.writes = writes.read();
+  status.commits = commits.read();
+  return status;
+}
+
+}  // namespace millrace::store

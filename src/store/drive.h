@@ -1,0 +1,152 @@
+// Drive: one directory on one physical drive: its lock, its identity, its index, its files, its threads.
+//
+// Opened and closed by the store; objects share it and may outlive the close (their open files stay
+// readable). A drive on which a write fails is marked and gets no new objects until a probe succeeds; it is
+// still read. Any thread, but for open and close.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/file.h"
+#include "base/meter.h"
+#include "base/result.h"
+#include "base/workers.h"
+#include "store/identity.h"
+#include "store/index.h"
+#include "store/keeper.h"
+#include "store/read_scheduler.h"
+#include "store/store.h"
+
+namespace millrace::store {
+
+class BlockWriter;
+
+// Buffered and direct writes differ in what the kernel keeps; everything else is the same.
+enum class WriteMode : uint8_t { kDirect, kBuffered };
+
+struct DriveOptions {
+  std::string path;
+  std::string node_id;
+  std::string expected_id;  // of a drive the node knows; empty: a directory without identity becomes a drive
+  WriteMode write_mode = WriteMode::kDirect;
+  uint64_t reserve_bytes = 0;
+  unsigned reads_in_flight = 0;
+  std::shared_ptr<rocksdb::Cache> index_cache;
+};
+
+class Drive {
+ public:
+  static constexpr unsigned kDirectories = 256;  // under data/
+  static constexpr unsigned kFinishers = 8;      // PUTs that flush at the same time
+
+  // Blocks. kInvalid: belongs to another node; kUnavailable: in use; kNotFound: missing.
+  static Result<std::shared_ptr<Drive>> open(const DriveOptions& options);
+  ~Drive();
+  // Ends its threads and closes the index; with the mark of a clean stop where it was one.
+  void close();
+
+  const std::string& path() const { return path_; }
+  const std::string& id() const { return id_; }
+  uint64_t hash() const { return hash_; }
+  double weight() const { return weight_; }
+  bool rotational() const { return rotational_; }
+  bool was_clean() const { return was_clean_; }
+  uint64_t clock_at_open() const { return clock_at_open_; }
+  WriteMode write_mode() const { return write_mode_; }
+
+  DriveIndex& index() { return *index_; }
+  BlockWriter& blocks() { return *blocks_; }
+  ReadScheduler& reader() { return *reader_; }
+  Workers& finishers() { return *finishers_; }
+  FileKeeper& keeper() { return keeper_; }
+
+  DriveState state() const { return state_.load(); }
+  std::string reason() const;
+  void set_draining();
+  // A write failed: no new objects until probe() succeeds.
+  void mark_failed(std::string reason);
+  // Blocks: writes, flushes and removes a small file.
+  Status probe();
+  // The error of a failed system call on this drive; marks the drive where its code says that it is broken.
+  Error failed_call(int errno_value, std::string_view what);
+  // The same for an error of the index.
+  Error note(Error error);
+
+  // Room for an object of this size beside the reserve; never blocks on the drive.
+  bool has_room(uint64_t bytes);
+  // Counts bytes of known length that are on their way.
+  void reserve(uint64_t bytes) { reserved_ += bytes; }
+  void release(uint64_t bytes) { reserved_ -= bytes; }
+
+  std::string file_path(uint64_t file) const;
+  std::string data_directory(uint64_t file) const;
+  std::string temporary_directory() const { return path_ + "/tmp"; }
+  Result<std::shared_ptr<const File>> open_file(uint64_t file);
+  // Makes the directory entry of this file durable.
+  Status sync_directory_of(uint64_t file);
+  // Removes files that no record names any more, now or when their last reader is gone; does not block.
+  void drop_files(const std::vector<uint64_t>& files);
+  // Files may be left that nobody knows: the next start looks for them.
+  void need_sweep() { needs_sweep_ = true; }
+  void unpin(const std::vector<uint64_t>& files);
+
+  DriveStatus status();
+  Meter reads;
+  Meter writes;
+  Meter commits;
+  std::atomic<uint64_t> slow_us = 0;       // smoothed time of one window
+  std::atomic<uint64_t> queue_writes = 0;  // commits and blocks waiting
+  std::atomic<uint64_t> drain_left = 0;
+  std::atomic<int64_t> open_descriptors = 0;  // of objects
+
+ private:
+  struct Space {
+    uint64_t total_bytes = 0;
+    uint64_t free_bytes = 0;
+    uint64_t total_inodes = 0;
+    uint64_t free_inodes = 0;
+  };
+
+  Drive() = default;
+  Status take_lock();
+  Status settle_identity(const DriveOptions& options);
+  Status make_directories();
+  void empty_temporary_directory() const;
+  Status open_index(const std::shared_ptr<rocksdb::Cache>& cache);
+  Space space();
+  void remove_later(const std::vector<uint64_t>& files);
+
+  std::string path_;
+  std::string id_;
+  uint64_t hash_ = 0;
+  double weight_ = 1.0;
+  bool rotational_ = false;
+  bool was_clean_ = false;
+  uint64_t clock_at_open_ = 0;
+  uint64_t reserve_bytes_ = 0;
+  WriteMode write_mode_ = WriteMode::kDirect;
+  File lock_;
+  std::unique_ptr<DriveIndex> index_;
+  std::unique_ptr<BlockWriter> blocks_;
+  std::unique_ptr<ReadScheduler> reader_;
+  std::unique_ptr<Workers> finishers_;
+  FileKeeper keeper_;
+
+  std::atomic<DriveState> state_ = DriveState::kServing;
+  std::atomic<bool> closed_ = false;
+  std::atomic<bool> needs_sweep_ = false;
+  std::atomic<uint64_t> reserved_ = 0;
+  mutable std::mutex mutex_;
+  std::string reason_;     // guarded by mutex_
+  bool draining_ = false;  // guarded by mutex_; the state to go back to after a failure
+  Space space_;            // guarded by mutex_
+  uint64_t space_us_ = 0;  // guarded by mutex_; when it was looked at
+};
+
+}  // namespace millrace::store

@@ -1,0 +1,133 @@
+// The housekeeper's round.
+#include "store/housekeeping.h"
+
+#include <chrono>
+
+#include "base/clock.h"
+#include "store/commit.h"
+#include "store/sweep.h"
+
+namespace millrace::store {
+
+namespace {
+
+constexpr auto kRound = std::chrono::seconds(1);
+
+}  // namespace
+
+Housekeeper::~Housekeeper() {
+  stop();
+}
+
+void Housekeeper::start(uint64_t started) {
+  started_ = started;
+  thread_ = std::jthread([this] { run(); });
+}
+
+void Housekeeper::stop() {
+  {
+    std::lock_guard lock(mutex_);
+    stopped_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+void Housekeeper::wake() {
+  {
+    std::lock_guard lock(mutex_);
+    woken_ = true;
+  }
+  changed_.notify_all();
+}
+
+bool Housekeeper::goes_on() {
+  std::lock_guard lock(mutex_);
+  return !stopped_;
+}
+
+void Housekeeper::run() {
+  sweep();
+  uint64_t expired_us = 0;
+  while (true) {
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait_for(lock, kRound, [&] { return stopped_ || woken_; });
+      if (stopped_) return;
+      woken_ = false;
+    }
+    core_.close_retired();
+    probe_failed();
+    forget_tombstones();
+    mover_.run([this] { return goes_on(); });
+    constexpr uint64_t kExpireEvery_us = 60'000'000;
+    if (expired_us != 0 && steady_us() - expired_us < kExpireEvery_us) continue;
+    expired_us = steady_us();
+    const auto age_ms = static_cast<int64_t>(core_.options.upload_expiry_seconds * 1000);
+    const size_t expired = multipart_.expire(wall_ms() - age_ms);
+    if (expired > 0) core_.log.info("aborted abandoned uploads", "count", expired);
+  }
+}
+
+void Housekeeper::sweep() {
+  const std::shared_ptr<const DriveMap> drives = core_.map();
+  for (const auto& drive : drives->drives) {
+    if (drive->was_clean()) continue;
+    if (const std::string& lost = drive->index().lost_log(); !lost.empty()) {
+      // Files of commits that the log lost look like litter now: they stay, for fsck to find.
+      core_.log.warn(
+          "the end of a drive's index log is damaged: its last commits may be missing; not swept: "
+          "millrace fsck --rebuild finds their files",
+          "drive", drive->path(), "what", lost);
+      core_.report({"", "", drive->path(), 0, "the end of the index's log is damaged: " + lost});
+      drive->need_sweep();
+      continue;
+    }
+    const auto report = sweep_drive(core_, *drive, started_, [this] { return goes_on(); });
+    // A sweep that did not reach its end is done again at the next start.
+    if (!report || !goes_on()) drive->need_sweep();
+    if (!report) {
+      core_.log.warn("cannot sweep a drive", "drive", drive->path(), "why", report.error().message());
+    } else {
+      core_.log.info("swept a drive after an unclean stop", "drive", drive->path(), "files", report->files,
+                     "removed", report->removed, "removed_bytes", report->removed_bytes, "missing",
+                     report->missing);
+    }
+  }
+}
+
+void Housekeeper::probe_failed() {
+  const std::shared_ptr<const DriveMap> drives = core_.map();
+  for (const auto& drive : drives->drives) {
+    if (drive->state() != DriveState::kFailed) continue;
+    if (drive->probe()) core_.log.warn("drive takes writes again", "drive", drive->path());
+  }
+}
+
+void Housekeeper::forget_tombstones() {
+  const std::shared_ptr<const DriveMap> map = core_.map();
+  if (!map->missing.empty()) return;
+  for (const auto& drive : map->drives) {
+    if (drive->state() == DriveState::kFailed) return;
+  }
+  for (const auto& drive : map->drives) {
+    std::vector<std::string> keys;
+    const auto rows = drive->index().iterate(Family::kMeta, DriveIndex::Scan::kSome);
+    const rocksdb::Slice prefix = slice(kMetaTombstone);
+    for (rows->Seek(prefix); rows->Valid() && rows->key().starts_with(prefix); rows->Next()) {
+      keys.emplace_back(view(rows->key()).substr(kMetaTombstone.size()));
+    }
+    for (const std::string& encoded : keys) {
+      if (!goes_on()) return;
+      const auto [bucket, key] = split_object_key(encoded);
+      Change change;
+      change.kind = Change::Kind::kTidy;
+      change.bucket = bucket;
+      change.key = key;
+      const auto tidied = core_.commit(std::move(change));
+      if (!tidied) return;
+    }
+  }
+}
+
+}  // namespace millrace::store

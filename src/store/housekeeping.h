@@ -1,0 +1,47 @@
+// Housekeeper: what must be done now and then: sweep after an unclean stop, probe failed drives, expire
+// uploads, forget tombstones that no drive needs any more, move objects off draining drives.
+//
+// One thread; each task is small or can be interrupted, and may be cut short by a crash at any point.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+#include "store/core.h"
+#include "store/drain.h"
+#include "store/multipart.h"
+
+namespace millrace::store {
+
+class Housekeeper {
+ public:
+  Housekeeper(Core& core, Multipart& multipart) : core_(core), multipart_(multipart), mover_(core) {}
+  ~Housekeeper();
+
+  // `started`: a version drawn at this start.
+  void start(uint64_t started);
+  void stop();
+  // There may be something to do at once: a drive came, or is to be drained.
+  void wake();
+
+ private:
+  void run();
+  bool goes_on();
+  void sweep();
+  void probe_failed();
+  void forget_tombstones();
+
+  Core& core_;
+  Multipart& multipart_;
+  Mover mover_;
+  uint64_t started_ = 0;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool woken_ = true;     // guarded by mutex_
+  bool stopped_ = false;  // guarded by mutex_
+  std::jthread thread_;
+};
+
+}  // namespace millrace::store

@@ -1,0 +1,96 @@
+// JSON behind identity.h.
+#include "store/identity.h"
+
+#include <nlohmann/json.hpp>
+
+#include "base/file.h"
+#include "base/ids.h"
+
+namespace millrace::store {
+
+namespace {
+
+constexpr int kFormat = 1;
+constexpr uint64_t kMostBytes = 1 << 20;
+
+Result<nlohmann::json> read_json(const std::string& path) {
+  const std::string text = MR_TRY(read_file(path, kMostBytes));
+  nlohmann::json document = nlohmann::json::parse(text, nullptr, false);
+  if (!document.is_object()) return make_error(Code::kCorrupt, "{}: it is not a JSON object", path);
+  const auto format = document.find("format");
+  if (format == document.end() || !format->is_number_integer()) {
+    return make_error(Code::kCorrupt, "{}: it has no format number", path);
+  }
+  if (format->get<int>() != kFormat) {
+    return make_error(Code::kUnsupported, "{}: format {} is not known here", path, format->get<int>());
+  }
+  return document;
+}
+
+Result<std::string> get_text(const nlohmann::json& document, const char* name, const std::string& path) {
+  const auto found = document.find(name);
+  if (found == document.end() || !found->is_string() || found->get_ref<const std::string&>().empty()) {
+    return make_error(Code::kCorrupt, "{}: it has no \"{}\"", path, name);
+  }
+  return found->get<std::string>();
+}
+
+std::string identity_path(const std::string& drive_path) {
+  return drive_path + "/millrace.json";
+}
+
+std::string node_path(const std::string& state_directory) {
+  return state_directory + "/node.json";
+}
+
+}  // namespace
+
+Result<std::optional<DriveIdentity>> find_drive_identity(const std::string& drive_path) {
+  const std::string path = identity_path(drive_path);
+  if (!file_exists(path)) return std::optional<DriveIdentity>();
+  const nlohmann::json document = MR_TRY(read_json(path));
+  DriveIdentity identity;
+  identity.id = MR_TRY(get_text(document, "drive", path));
+  identity.node = MR_TRY(get_text(document, "node", path));
+  return std::optional<DriveIdentity>(std::move(identity));
+}
+
+Status write_drive_identity(const std::string& drive_path, const DriveIdentity& identity) {
+  const nlohmann::json document = {{"format", kFormat}, {"drive", identity.id}, {"node", identity.node}};
+  return write_file_atomically(identity_path(drive_path), document.dump(2) + "\n");
+}
+
+Result<NodeState> load_node_state(const std::string& state_directory) {
+  const std::string path = node_path(state_directory);
+  NodeState state;
+  if (!file_exists(path)) {
+    state.node_id = make_id();
+    MR_TRY(save_node_state(state_directory, state));
+    return state;
+  }
+  const nlohmann::json document = MR_TRY(read_json(path));
+  state.node_id = MR_TRY(get_text(document, "node", path));
+  for (const nlohmann::json& entry : document.value("drives", nlohmann::json::array())) {
+    if (!entry.is_object()) return make_error(Code::kCorrupt, "{}: a drive is not a JSON object", path);
+    KnownDrive drive;
+    drive.path = MR_TRY(get_text(entry, "path", path));
+    drive.id = MR_TRY(get_text(entry, "id", path));
+    const std::string intent = MR_TRY(get_text(entry, "state", path));
+    drive.intent = intent == "draining" ? DriveIntent::kDrain : DriveIntent::kServe;
+    state.drives.push_back(std::move(drive));
+  }
+  return state;
+}
+
+Status save_node_state(const std::string& state_directory, const NodeState& state) {
+  nlohmann::json drives = nlohmann::json::array();
+  for (const KnownDrive& drive : state.drives) {
+    drives.push_back({{"path", drive.path},
+                      {"id", drive.id},
+                      {"state", drive.intent == DriveIntent::kDrain ? "draining" : "serving"}});
+  }
+  const nlohmann::json document = {{"format", kFormat}, {"node", state.node_id}, {"drives", drives}};
+  return write_file_atomically(node_path(state_directory), document.dump(2) + "\n");
+}
+
+}  // namespace millrace::store

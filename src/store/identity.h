@@ -1,0 +1,38 @@
+// Who a drive and a node are: the small JSON files that name them.
+//
+// A drive says which node it belongs to, so that it is never served by two; the node remembers its drives, so
+// that one that is missing is noticed, and an empty mount point is never taken for a new drive. Written
+// atomically.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace millrace::store {
+
+struct DriveIdentity {
+  std::string id;
+  std::string node;
+};
+// Nothing where the directory has none yet.
+Result<std::optional<DriveIdentity>> find_drive_identity(const std::string& drive_path);
+Status write_drive_identity(const std::string& drive_path, const DriveIdentity& identity);
+
+enum class DriveIntent { kServe, kDrain };
+struct KnownDrive {
+  std::string path;
+  std::string id;
+  DriveIntent intent = DriveIntent::kServe;
+};
+struct NodeState {
+  std::string node_id;
+  std::vector<KnownDrive> drives;
+};
+// Makes a node with a new id where there is none.
+Result<NodeState> load_node_state(const std::string& state_directory);
+Status save_node_state(const std::string& state_directory, const NodeState& state);
+
+}  // namespace millrace::store

@@ -1,0 +1,46 @@
+// Counting who reads what.
+#include "store/keeper.h"
+
+#include "base/assert.h"
+
+namespace millrace::store {
+
+void FileKeeper::pin(const std::vector<uint64_t>& files) {
+  std::lock_guard lock(mutex_);
+  for (const uint64_t file : files) ++pins_[file];
+}
+
+std::vector<uint64_t> FileKeeper::unpin(const std::vector<uint64_t>& files) {
+  std::vector<uint64_t> removable;
+  std::lock_guard lock(mutex_);
+  for (const uint64_t file : files) {
+    const auto found = pins_.find(file);
+    MR_ASSERT(found != pins_.end(), file);
+    if (--found->second > 0) continue;
+    pins_.erase(found);
+    if (dropped_.erase(file) > 0) removable.push_back(file);
+  }
+  return removable;
+}
+
+std::vector<uint64_t> FileKeeper::drop(const std::vector<uint64_t>& files) {
+  std::vector<uint64_t> removable;
+  std::lock_guard lock(mutex_);
+  for (const uint64_t file : files) {
+    if (pins_.contains(file)) {
+      dropped_.insert(file);
+    } else {
+      removable.push_back(file);
+    }
+  }
+  return removable;
+}
+
+std::vector<uint64_t> FileKeeper::take_dropped() {
+  std::lock_guard lock(mutex_);
+  std::vector<uint64_t> files(dropped_.begin(), dropped_.end());
+  dropped_.clear();
+  return files;
+}
+
+}  // namespace millrace::store

@@ -1,0 +1,31 @@
+// FileKeeper: delays the removal of files while someone still reads the object they belong to.
+//
+// An Object pins its files as long as it lives; a file that is dropped while pinned goes with its last pin.
+// The index has forgotten it already, so a crash in between leaves only what the sweep finds. Any thread.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+namespace millrace::store {
+
+class FileKeeper {
+ public:
+  void pin(const std::vector<uint64_t>& files);
+  // Those that were dropped before and can be removed now.
+  std::vector<uint64_t> unpin(const std::vector<uint64_t>& files);
+  // Those that can be removed now; the others follow at unpin.
+  std::vector<uint64_t> drop(const std::vector<uint64_t>& files);
+  // Everything dropped and not yet removed: the end of the drive's use.
+  std::vector<uint64_t> take_dropped();
+
+ private:
+  std::mutex mutex_;
+  std::unordered_map<uint64_t, uint32_t> pins_;  // guarded by mutex_
+  std::unordered_set<uint64_t> dropped_;         // guarded by mutex_; all of them are pinned
+};
+
+}  // namespace millrace::store

@@ -1,0 +1,220 @@
+// Uploads from their start to their end.
+#include "store/multipart.h"
+
+#include <algorithm>
+
+#include "base/clock.h"
+#include "base/fault.h"
+#include "base/ids.h"
+#include "store/checksum.h"
+#include "store/commit.h"
+#include "store/put.h"
+#include "store/shard_feed.h"
+
+namespace millrace::store {
+
+Status Multipart::load(Core& core, const std::shared_ptr<Drive>& drive) {
+  const auto rows = drive->index().iterate(Family::kUploads, DriveIndex::Scan::kSome);
+  for (rows->Seek("u"); rows->Valid() && rows->key().starts_with("u"); rows->Next()) {
+    auto upload = decode_upload(view(rows->key()), view(rows->value()));
+    if (!upload) {
+      core.log.warn("left out an upload that cannot be read", "drive", drive->path(), "why",
+                    upload.error().message());
+      continue;
+    }
+    upload->drive = drive;
+    core.uploads.insert(std::make_shared<const Upload>(upload.take()));
+  }
+  if (!rows->status().ok()) return make_index_error(rows->status(), drive->path());
+  return {};
+}
+
+Result<std::shared_ptr<const Upload>> Multipart::get(const std::string& bucket, const std::string& key,
+                                                     const std::string& upload) const {
+  auto found = core_.uploads.find(bucket, key, upload);
+  if (found == nullptr) {
+    return make_error(Code::kNotFound, "NoSuchUpload: {}/{} has no upload {}", bucket, key, upload);
+  }
+  return found;
+}
+
+Result<std::string> Multipart::create(PutOptions options) {
+  MR_TRY(check_key(options.key));
+  const auto bucket = core_.buckets.find(options.bucket);
+  if (bucket == nullptr) return make_error(Code::kNotFound, "there is no bucket {}", options.bucket);
+  if (core_.uploads.is_full())
+    return make_error(Code::kUnavailable, "there are {} uploads under way", kMaxUploads);
+  auto upload = std::make_shared<Upload>();
+  upload->bucket = options.bucket;
+  upload->key = options.key;
+  upload->id = make_id() + make_id();
+  upload->version = core_.clock.next();
+  upload->initiated_ms = wall_ms();
+  upload->headers = std::move(options.headers);
+  upload->tags = std::move(options.tags);
+  upload->drive = MR_TRY(core_.choose_drive(options.bucket, options.key, options.size.value_or(0)));
+  Change change;
+  change.kind = Change::Kind::kCreateUpload;
+  change.bucket = upload->bucket;
+  change.key = upload->key;
+  change.durability = bucket->settings.durability;
+  change.new_upload = upload;
+  MR_TRY(core_.commit(std::move(change)));
+  return upload->id;
+}
+
+Result<std::unique_ptr<Writer>> Multipart::put_part(PartOptions options) {
+  if (options.number < 1 || options.number > kMaxParts) {
+    return make_error(Code::kInvalid, "part number {}: it must be 1 to {}", options.number, kMaxParts);
+  }
+  const auto upload = MR_TRY(get(options.bucket, options.key, options.upload));
+  const auto bucket = core_.buckets.find(options.bucket);
+  if (bucket == nullptr) return make_error(Code::kNotFound, "there is no bucket {}", options.bucket);
+  const Drive& drive = *upload->drive;
+  if (drive.state() == DriveState::kFailed) {
+    return make_error(Code::kUnavailable, "the upload's drive has failed: {}", drive.reason());
+  }
+  if (!upload->drive->has_room(options.size.value_or(0))) {
+    return make_error(Code::kNoSpace, "no room for the part on the upload's drive {}", drive.path());
+  }
+  PutTarget target;
+  target.options.bucket = options.bucket;
+  target.options.key = options.key;
+  target.options.size = options.size;
+  target.upload = upload;
+  target.part = options.number;
+  target.drive = upload->drive;
+  target.durability = bucket->settings.durability;
+  return std::unique_ptr<Writer>(std::make_unique<PutWriter>(core_, std::move(target)));
+}
+
+Result<std::vector<Multipart::Part>> Multipart::load_parts(const Upload& upload) const {
+  std::vector<Part> parts;
+  const std::string prefix = part_prefix(upload.bucket, upload.key, upload.id);
+  const auto rows = upload.drive->index().iterate(Family::kUploads, DriveIndex::Scan::kSome);
+  for (rows->Seek(prefix); rows->Valid() && rows->key().starts_with(prefix); rows->Next()) {
+    unsigned number = 0;
+    for (const char byte : view(rows->key()).substr(prefix.size()))
+      number = number << 8 | static_cast<uint8_t>(byte);
+    parts.push_back({number, MR_TRY(decode_record(view(rows->value())))});
+  }
+  if (!rows->status().ok()) return make_index_error(rows->status(), upload.drive->path());
+  return parts;
+}
+
+Result<std::vector<PartStatus>> Multipart::parts(const std::string& bucket, const std::string& key,
+                                                 const std::string& upload) {
+  const auto found = MR_TRY(get(bucket, key, upload));
+  std::vector<PartStatus> parts;
+  for (Part& part : MR_TRY(load_parts(*found))) {
+    parts.push_back({part.number, part.record.size, part.record.modified_ms, std::move(part.record.etag),
+                     std::move(part.record.headers)});
+  }
+  return parts;
+}
+
+Result<UploadStatus> Multipart::status(const std::string& bucket, const std::string& key,
+                                       const std::string& upload) {
+  const auto found = MR_TRY(get(bucket, key, upload));
+  return UploadStatus{found->key, found->id, found->initiated_ms, found->headers};
+}
+
+std::vector<UploadStatus> Multipart::all(const std::string& bucket) {
+  std::vector<UploadStatus> uploads;
+  for (const auto& upload : core_.uploads.in_bucket(bucket)) {
+    uploads.push_back({upload->key, upload->id, upload->initiated_ms, upload->headers});
+  }
+  return uploads;
+}
+
+Result<std::vector<Multipart::Part>> Multipart::choose_parts(const Upload& upload,
+                                                             const std::vector<CompletePart>& wanted) const {
+  if (wanted.empty()) return make_error(Code::kInvalid, "InvalidPart: the list of parts is empty");
+  std::vector<Part> there = MR_TRY(load_parts(upload));
+  std::vector<Part> chosen;
+  for (const CompletePart& want : wanted) {
+    if (!chosen.empty() && want.number <= chosen.back().number) {
+      return make_error(Code::kInvalid, "InvalidPartOrder: part {} is listed behind part {}", want.number,
+                        chosen.back().number);
+    }
+    const auto found = std::ranges::lower_bound(there, want.number, {}, &Part::number);
+    if (found == there.end() || found->number != want.number) {
+      return make_error(Code::kInvalid, "InvalidPart: part {} was not uploaded", want.number);
+    }
+    if (found->record.etag != want.etag) {
+      return make_error(Code::kInvalid, "InvalidPart: part {} has the etag {}, not {}", want.number,
+                        found->record.etag, want.etag);
+    }
+    chosen.push_back(std::move(*found));
+  }
+  for (size_t i = 0; i + 1 < chosen.size(); ++i) {
+    if (chosen[i].record.size < kMinPartBytes) {
+      return make_error(Code::kInvalid, "EntityTooSmall: part {} has {} bytes, all but the last need {}",
+                        chosen[i].number, chosen[i].record.size, kMinPartBytes);
+    }
+  }
+  return chosen;
+}
+
+Result<std::shared_ptr<const Object>> Multipart::complete(Completion completion) {
+  const auto upload = MR_TRY(get(completion.bucket, completion.key, completion.upload));
+  const auto bucket = core_.buckets.find(completion.bucket);
+  if (bucket == nullptr) return make_error(Code::kNotFound, "there is no bucket {}", completion.bucket);
+  const std::vector<Part> parts = MR_TRY(choose_parts(*upload, completion.parts));
+
+  Record record;
+  record.version = core_.clock.next();
+  record.modified_ms = wall_ms();
+  for (const Part& part : parts) {
+    record.size += part.record.size;
+    record.crc32c = crc32c_join(record.crc32c, part.record.crc32c, part.record.size);
+    for (const Piece& piece : part.record.pieces) record.pieces.push_back(piece);
+  }
+  if (record.size > kMaxObjectBytes) return make_error(Code::kTooLarge, "the object is above the maximum");
+  record.etag = completion.finish.etag.empty() ? make_etag(record.version, record.crc32c, parts.size())
+                                               : completion.finish.etag;
+  record.headers = upload->headers;
+  for (NameValue& header : completion.finish.headers) record.headers.push_back(std::move(header));
+  record.tags = upload->tags;
+  if (is_shard_name(completion.key)) record.shard = ShardState::kPending;
+
+  HeadOptions head;
+  head.drive = upload->drive;
+  head.bucket = completion.bucket;
+  head.key = completion.key;
+  head.durability = bucket->settings.durability;
+  Change change;
+  change.kind = Change::Kind::kPut;
+  change.bucket = completion.bucket;
+  change.key = completion.key;
+  change.condition = std::move(completion.condition);
+  change.durability = bucket->settings.durability;
+  change.drive = upload->drive;
+  change.upload = upload->id;
+  change.record = MR_TRY(write_head(core_, head, std::move(record)));
+  change.new_files = {change.record.head};
+  MR_FAULT("complete.head");
+  return core_.commit(std::move(change));
+}
+
+Status Multipart::abort(const std::string& bucket, const std::string& key, const std::string& upload) {
+  const auto found = MR_TRY(get(bucket, key, upload));
+  Change change;
+  change.kind = Change::Kind::kAbortUpload;
+  change.bucket = bucket;
+  change.key = key;
+  change.upload = upload;
+  MR_FAULT("abort.begun");
+  MR_TRY(core_.commit(std::move(change)));
+  return {};
+}
+
+size_t Multipart::expire(int64_t before_ms) {
+  size_t count = 0;
+  for (const auto& upload : core_.uploads.all()) {
+    if (upload->initiated_ms < before_ms && abort(upload->bucket, upload->key, upload->id)) ++count;
+  }
+  return count;
+}
+
+}  // namespace millrace::store

@@ -1,0 +1,55 @@
+// Multipart uploads: begun, filled part by part, completed without copying a byte, or aborted.
+//
+// Each part is a file of its own on the upload's drive; completing writes a head file that lists them and one
+// commit that makes them an object. All calls block, but for put_part. Any thread.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "store/core.h"
+
+namespace millrace::store {
+
+class Multipart {
+ public:
+  explicit Multipart(Core& core) : core_(core) {}
+
+  // Reads what the drive's index has.
+  static Status load(Core& core, const std::shared_ptr<Drive>& drive);
+
+  Result<std::string> create(PutOptions options);
+  Result<std::unique_ptr<Writer>> put_part(PartOptions options);
+  Result<std::vector<PartStatus>> parts(const std::string& bucket, const std::string& key,
+                                        const std::string& upload);
+  Result<UploadStatus> status(const std::string& bucket, const std::string& key, const std::string& upload);
+  std::vector<UploadStatus> all(const std::string& bucket);
+  struct Completion {
+    std::string bucket;
+    std::string key;
+    std::string upload;
+    std::vector<CompletePart> parts;
+    Finish finish;
+    Condition condition;
+  };
+  Result<std::shared_ptr<const Object>> complete(Completion completion);
+  Status abort(const std::string& bucket, const std::string& key, const std::string& upload);
+  // Aborts those that began before this time.
+  size_t expire(int64_t before_ms);
+
+ private:
+  struct Part {
+    unsigned number = 0;
+    Record record;
+  };
+  Result<std::shared_ptr<const Upload>> get(const std::string& bucket, const std::string& key,
+                                            const std::string& upload) const;
+  Result<std::vector<Part>> load_parts(const Upload& upload) const;
+  Result<std::vector<Part>> choose_parts(const Upload& upload, const std::vector<CompletePart>& wanted) const;
+
+  Core& core_;
+};
+
+}  // namespace millrace::store

@@ -1,0 +1,80 @@
+// Pins on the drive's files, and descriptors opened as they are needed.
+#include "store/object.h"
+
+#include <algorithm>
+
+#include "base/assert.h"
+#include "store/drive.h"
+#include "store/trailer.h"
+
+namespace millrace::store {
+
+Object::Object(std::string bucket, std::string key, Record record, std::shared_ptr<Drive> drive,
+               std::string inline_bytes)
+    : bucket_(std::move(bucket)),
+      key_(std::move(key)),
+      record_(std::move(record)),
+      drive_(std::move(drive)),
+      inline_bytes_(std::move(inline_bytes)) {
+  if (is_inline()) return;
+  drive_->keeper().pin(files_of(record_));
+  if (record_.pieces.size() == 1) return;
+  uint64_t end = 0;
+  ends_.reserve(record_.pieces.size());
+  for (const Piece& piece : record_.pieces) ends_.push_back(end += piece.size);
+}
+
+Object::~Object() {
+  if (is_inline()) return;
+  drive_->open_descriptors -= files_.size();
+  drive_->unpin(files_of(record_));
+}
+
+Object::Place Object::locate(uint64_t offset) const {
+  MR_ASSERT(offset < record_.size, offset, record_.size);
+  if (ends_.empty()) return {0, offset};
+  const auto piece = static_cast<size_t>(std::ranges::upper_bound(ends_, offset) - ends_.begin());
+  return {piece, piece == 0 ? offset : offset - ends_[piece - 1]};
+}
+
+std::shared_ptr<const File> Object::find_file(size_t piece) const {
+  std::lock_guard lock(mutex_);
+  for (const auto& [number, file] : files_) {
+    if (number == piece) return file;
+  }
+  return nullptr;
+}
+
+Result<std::shared_ptr<const File>> Object::open_piece(size_t piece) const {
+  if (auto file = find_file(piece)) return file;
+  std::shared_ptr<const File> file = MR_TRY(drive_->open_file(record_.pieces[piece].file));
+  std::lock_guard lock(mutex_);
+  if (files_.size() == kMostOpen) {
+    files_.erase(files_.begin());
+    --drive_->open_descriptors;
+  }
+  files_.emplace_back(piece, file);
+  ++drive_->open_descriptors;
+  return file;
+}
+
+Result<std::shared_ptr<const std::vector<uint32_t>>> Object::block_crcs(size_t piece) const {
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& [number, crcs] : crcs_) {
+      if (number == piece) return crcs;
+    }
+  }
+  const std::shared_ptr<const File> file = MR_TRY(open_piece(piece));
+  Trailer trailer = MR_TRY(read_trailer(*file, TrailerParts::kWithoutIndex));
+  if (trailer.file != record_.pieces[piece].file || trailer.data_size != record_.pieces[piece].size) {
+    return make_error(Code::kCorrupt, "{}: it is not the file it should be", file->name());
+  }
+  auto crcs = std::make_shared<const std::vector<uint32_t>>(std::move(trailer.block_crcs));
+  std::lock_guard lock(mutex_);
+  if (crcs_.size() == kMostOpen) crcs_.erase(crcs_.begin());
+  crcs_.emplace_back(piece, crcs);
+  return crcs;
+}
+
+}  // namespace millrace::store

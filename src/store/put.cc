@@ -1,0 +1,349 @@
+// The way of a PUT from the first byte to the commit queue.
+#include "store/put.h"
+
+#include <cstring>
+
+#include "base/assert.h"
+#include "base/clock.h"
+#include "base/fault.h"
+#include "store/block_writer.h"
+#include "store/checksum.h"
+#include "store/commit.h"
+#include "store/shard_feed.h"
+#include "store/trailer.h"
+#include "store/unfinished_file.h"
+
+namespace millrace::store {
+
+namespace {
+
+// Of bodies that are known to be small: no block buffer is taken. One more byte than the size, so that there
+// is always space and too long a body is noticed.
+size_t small_space(const std::optional<uint64_t>& size) {
+  return size && *size <= kInlineBytes ? static_cast<size_t>(*size) + 1 : 0;
+}
+
+}  // namespace
+
+class PutWriter::State : public std::enable_shared_from_this<State> {
+ public:
+  State(Core& core, PutTarget target)
+      : core_(core),
+        target_(std::move(target)),
+        size_(target_.options.size),
+        buffer_(nullptr, {&core.buffers}) {
+    if (target_.upload == nullptr) {
+      small_.resize(small_space(size_));
+      if (is_plain_tar(target_.options.key)) feed_.emplace(target_.options.key);
+    }
+  }
+
+  std::span<std::byte> space();
+  Status advance(size_t bytes);
+  void when_space(std::function<void()> ready);
+  uint64_t bytes() const { return bytes_; }
+  uint32_t crc() const { return crc32c_join(whole_crc_, block_crc_, filled_); }
+  void finish(Finish finish, ObjectDone done);
+
+ private:
+  std::byte* memory() { return small_.empty() ? buffer_.get() : reinterpret_cast<std::byte*>(small_.data()); }
+  void send_block();
+  void block_done(Status status);
+  void finish_inline();
+  void finish_file();
+  Result<Change> write_file();
+  Record make_record(uint64_t version);
+  void settle_shard(Record& record, std::string& shard_index);
+  std::string_view rest();
+
+  Core& core_;
+  PutTarget target_;
+  const std::optional<uint64_t> size_;
+
+  // The caller's thread, until finish().
+  std::string small_;
+  BufferPool::Buffer buffer_;
+  size_t filled_ = 0;
+  uint64_t bytes_ = 0;
+  uint32_t block_crc_ = 0;  // of what is in the buffer
+  uint32_t whole_crc_ = 0;  // of the blocks before
+  std::vector<uint32_t> block_crcs_;
+  std::optional<ShardFeed> feed_;
+  std::shared_ptr<UnfinishedFile> file_;
+  Finish finish_;
+  ObjectDone done_;
+
+  std::mutex mutex_;
+  unsigned in_flight_ = 0;       // guarded by mutex_
+  std::optional<Error> error_;   // guarded by mutex_
+  std::function<void()> ready_;  // guarded by mutex_
+  bool finishing_ = false;       // guarded by mutex_
+};
+
+std::span<std::byte> PutWriter::State::space() {
+  if (!small_.empty()) return {memory() + filled_, small_.size() - filled_};
+  if (buffer_ == nullptr) {
+    {
+      std::lock_guard lock(mutex_);
+      if (in_flight_ >= kMaxInFlight || error_) return {};
+    }
+    buffer_ = core_.buffers.take();
+    if (buffer_ == nullptr) return {};
+  }
+  return {memory() + filled_, kBlockBytes - filled_};
+}
+
+Status PutWriter::State::advance(size_t bytes) {
+  {
+    std::lock_guard lock(mutex_);
+    if (error_) return error_->copy();
+  }
+  if (bytes == 0) return {};
+  if (size_ && bytes_ + bytes > *size_) {
+    return make_error(Code::kInvalid, "the body is longer than the {} bytes that were announced", *size_);
+  }
+  if (bytes_ + bytes > kMaxObjectBytes) return make_error(Code::kTooLarge, "the object is above the maximum");
+  const std::string_view fresh(reinterpret_cast<const char*>(memory() + filled_), bytes);
+  block_crc_ = store::crc32c(fresh, block_crc_);
+  if (feed_) feed_->add(fresh);
+  filled_ += bytes;
+  bytes_ += bytes;
+  if (small_.empty() && filled_ == kBlockBytes) send_block();
+  return {};
+}
+
+void PutWriter::State::send_block() {
+  if (file_ == nullptr) file_ = std::make_shared<UnfinishedFile>(target_.drive, size_);
+  block_crcs_.push_back(block_crc_);
+  whole_crc_ = crc32c_join(whole_crc_, block_crc_, filled_);
+  block_crc_ = 0;
+  BlockWrite write;
+  write.file = file_;
+  write.buffer = std::move(buffer_);
+  write.offset = bytes_ - filled_;
+  write.size = filled_;
+  write.done = [self = shared_from_this()](Status status) { self->block_done(std::move(status)); };
+  filled_ = 0;
+  {
+    std::lock_guard lock(mutex_);
+    ++in_flight_;
+  }
+  target_.drive->blocks().push(std::move(write));
+}
+
+void PutWriter::State::block_done(Status status) {
+  std::function<void()> ready;
+  bool finish_now = false;
+  {
+    std::lock_guard lock(mutex_);
+    --in_flight_;
+    if (!status && !error_) error_ = status.take_error();
+    ready = std::exchange(ready_, nullptr);
+    finish_now = finishing_ && in_flight_ == 0;
+  }
+  if (ready) ready();
+  if (finish_now) finish_file();
+}
+
+void PutWriter::State::when_space(std::function<void()> ready) {
+  {
+    std::lock_guard lock(mutex_);
+    if (!error_ && in_flight_ >= kMaxInFlight) {
+      ready_ = std::move(ready);
+      return;
+    }
+    if (error_ || buffer_ != nullptr || !small_.empty()) {
+      // Answered below.
+    } else {
+      // The pool is empty: whoever gives a buffer back wakes us.
+      ready = [this_pool = &core_.buffers, ready = std::move(ready)] { this_pool->when_free(ready); };
+    }
+  }
+  ready();
+}
+
+std::string_view PutWriter::State::rest() {
+  return {reinterpret_cast<const char*>(memory()), filled_};
+}
+
+void PutWriter::State::finish(Finish finish, ObjectDone done) {
+  finish_ = std::move(finish);
+  done_ = std::move(done);
+  if (size_ && bytes_ != *size_) {
+    done_(make_error(Code::kTruncated, "the body has {} bytes, {} were announced", bytes_, *size_));
+    return;
+  }
+  if (target_.upload == nullptr && bytes_ <= kInlineBytes) {
+    finish_inline();
+    return;
+  }
+  {
+    std::lock_guard lock(mutex_);
+    finishing_ = true;
+    if (in_flight_ > 0) return;
+  }
+  finish_file();
+}
+
+Record PutWriter::State::make_record(uint64_t version) {
+  Record record;
+  record.version = version;
+  record.size = bytes_;
+  record.modified_ms = wall_ms();
+  record.crc32c = crc();
+  record.etag = finish_.etag.empty() ? make_etag(version, record.crc32c, 1) : finish_.etag;
+  if (target_.upload == nullptr) {
+    record.headers = std::move(target_.options.headers);
+    record.tags = std::move(target_.options.tags);
+  }
+  for (NameValue& header : finish_.headers) record.headers.push_back(std::move(header));
+  return record;
+}
+
+void PutWriter::State::settle_shard(Record& record, std::string& shard_index) {
+  if (target_.upload != nullptr || !is_shard_name(target_.options.key)) return;
+  if (!feed_) {
+    record.shard = ShardState::kPending;
+    return;
+  }
+  record.shard_samples = feed_->samples();
+  auto index = feed_->finish();
+  record.shard = index ? ShardState::kReady : ShardState::kInvalid;
+  if (!index) record.shard_samples = 0;
+  if (index) shard_index = index.take();
+}
+
+void PutWriter::State::finish_inline() {
+  Change change;
+  change.kind = Change::Kind::kPut;
+  change.bucket = target_.options.bucket;
+  change.key = target_.options.key;
+  change.condition = target_.options.condition;
+  change.durability = target_.durability;
+  change.drive = target_.drive;
+  // The etag needs a number of its own only where the client gave none; the version comes at the commit.
+  change.record = make_record(core_.clock.next());
+  change.record.version = 0;
+  // The index of a shard this small is made again whenever it is asked for.
+  std::string shard_index;
+  settle_shard(change.record, shard_index);
+  change.inline_bytes = std::string(rest());
+  change.done = std::move(done_);
+  buffer_.reset();
+  MR_FAULT("put.inline");
+  core_.submit(std::move(change));
+}
+
+void PutWriter::State::finish_file() {
+  auto work = [self = shared_from_this()] {
+    auto change = self->write_file();
+    self->buffer_.reset();
+    self->file_.reset();
+    if (!change) {
+      self->done_(change.take_error());
+      return;
+    }
+    change->done = std::move(self->done_);
+    self->core_.submit(change.take());
+  };
+  if (!target_.drive->finishers().submit(std::move(work))) {
+    done_(make_error(Code::kCancelled, "the store is being closed"));
+  }
+}
+
+Result<Change> PutWriter::State::write_file() {
+  {
+    std::lock_guard lock(mutex_);
+    if (error_) return std::move(*error_);
+  }
+  const uint64_t started_us = steady_us();
+  if (file_ == nullptr) file_ = std::make_shared<UnfinishedFile>(target_.drive, size_);
+  const uint64_t name = core_.clock.next();
+  Trailer trailer;
+  trailer.record = make_record(name);
+  if (filled_ > 0) block_crcs_.push_back(block_crc_);
+  settle_shard(trailer.record, trailer.shard_index);
+  trailer.record.pieces = {Piece{name, bytes_}};
+  trailer.record.head = name;
+  trailer.file = name;
+  trailer.data_size = bytes_;
+  trailer.bucket = target_.options.bucket;
+  trailer.key = target_.options.key;
+  trailer.block_crcs = std::move(block_crcs_);
+  if (target_.upload != nullptr) {
+    trailer.kind = FileKind::kPart;
+    trailer.upload = target_.upload->id;
+    trailer.part_number = target_.part;
+    trailer.initiated_ms = target_.upload->initiated_ms;
+    trailer.upload_headers = target_.upload->headers;
+    trailer.upload_tags = target_.upload->tags;
+  }
+  const std::string end = encode_trailer(trailer);
+  // The last block, zeros up to the page, and the trailer in one go.
+  std::string tail(rest());
+  tail.resize(padded_to_page(tail.size()));
+  tail += end;
+  MR_TRY(file_->write_tail(bytes_ - filled_, tail));
+  MR_TRY(file_->publish(name, padded_to_page(bytes_) + end.size(), target_.durability));
+  target_.drive->writes.count(filled_, steady_us() - started_us);
+
+  Change change;
+  change.kind = target_.upload != nullptr ? Change::Kind::kPart : Change::Kind::kPut;
+  change.bucket = target_.options.bucket;
+  change.key = target_.options.key;
+  change.condition = target_.options.condition;
+  change.durability = target_.durability;
+  change.drive = target_.drive;
+  change.new_files = {name};
+  change.record = std::move(trailer.record);
+  if (target_.upload != nullptr) change.upload = target_.upload->id;
+  change.part = target_.part;
+  return change;
+}
+
+PutWriter::PutWriter(Core& core, PutTarget target)
+    : state_(std::make_shared<State>(core, std::move(target))) {}
+PutWriter::~PutWriter() = default;
+
+std::span<std::byte> PutWriter::space() {
+  return state_->space();
+}
+Status PutWriter::advance(size_t bytes) {
+  return state_->advance(bytes);
+}
+void PutWriter::when_space(std::function<void()> ready) {
+  state_->when_space(std::move(ready));
+}
+uint64_t PutWriter::bytes() const {
+  return state_->bytes();
+}
+uint32_t PutWriter::crc32c() const {
+  return state_->crc();
+}
+void PutWriter::finish(Finish finish, ObjectDone done) {
+  state_->finish(std::move(finish), std::move(done));
+}
+
+std::string make_etag(uint64_t version, uint32_t crc32c, size_t parts) {
+  return fmt::format("{:016x}{:08x}{:08x}-{}", version, crc32c,
+                     static_cast<uint32_t>(version * 0x9e3779b97f4a7c15 >> 32), parts);
+}
+
+Result<Record> write_head(Core& core, const HeadOptions& options, Record record) {
+  Trailer trailer;
+  trailer.kind = FileKind::kHead;
+  trailer.file = core.clock.next();
+  trailer.bucket = options.bucket;
+  trailer.key = options.key;
+  trailer.record = std::move(record);
+  trailer.record.head = trailer.file;
+  trailer.shard_index = options.shard_index;
+  const std::string end = encode_trailer(trailer);
+  UnfinishedFile file(options.drive, std::nullopt);
+  MR_TRY(file.write_tail(0, end));
+  MR_TRY(file.publish(trailer.file, end.size(), options.durability));
+  MR_FAULT("head.written");
+  return std::move(trailer.record);
+}
+
+}  // namespace millrace::store

@@ -1,0 +1,284 @@
+// The page cache, and windows brought into it.
+#include "store/read.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "base/assert.h"
+#include "base/clock.h"
+#include "store/checksum.h"
+#include "store/trailer.h"
+
+namespace millrace::store {
+
+namespace {
+
+constexpr uint64_t kResident_us =
+    100'000;  // so long a small object seen in the page cache is believed to be there
+// Ahead of a sequential reader: 16 MiB gave 2 to 3 times plain reading, more gave nothing.
+constexpr uint64_t kAheadWindows = 4;
+// One byte of each stretch tells whether it is there, where the kernel cannot say it at once.
+constexpr uint64_t kTouchStep = 64 << 10;
+constexpr uint64_t kPourBytes = 1 << 20;
+constexpr int kPopulateRead = 22;  // MADV_POPULATE_READ: Linux 5.14; older kernels refuse it
+
+#ifndef SYS_cachestat
+constexpr long kCachestat = 451;
+#else
+constexpr long kCachestat = SYS_cachestat;
+#endif
+
+struct CachestatRange {
+  uint64_t offset;
+  uint64_t size;
+};
+struct Cachestat {
+  uint64_t cached;
+  uint64_t dirty;
+  uint64_t writeback;
+  uint64_t evicted;
+  uint64_t recently_evicted;
+};
+
+bool probe_byte(int descriptor, uint64_t offset) {
+  char byte = 0;
+  const iovec into = {&byte, 1};
+  return ::preadv2(descriptor, &into, 1, static_cast<off_t>(offset), RWF_NOWAIT) == 1;
+}
+
+Result<size_t> read_fully(const File& file, uint64_t offset, char* into, size_t size) {
+  size_t done = 0;
+  while (done < size) {
+    const ssize_t got =
+        ::pread(file.descriptor(), into + done, size - done, static_cast<off_t>(offset + done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return make_system_error(errno, "reading " + file.name());
+    if (got == 0) return make_error(Code::kTruncated, "{}: it ends too early", file.name());
+    done += static_cast<size_t>(got);
+  }
+  return done;
+}
+
+// The stretch read into nowhere: slower to send from than what populate() leaves, but it says what is wrong.
+Status pour(const File& file, uint64_t offset, uint64_t size) {
+  static const int nowhere = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
+  off_t at = static_cast<off_t>(offset);
+  while (size > 0) {
+    const ssize_t done = ::sendfile(nowhere, file.descriptor(), &at, std::min(size, kPourBytes));
+    if (done < 0 && errno == EINTR) continue;
+    if (done < 0) return make_system_error(errno, "reading " + file.name());
+    if (done == 0) return make_error(Code::kTruncated, "{}: it ends too early", file.name());
+    size -= static_cast<uint64_t>(done);
+  }
+  return {};
+}
+
+// Brings a stretch into the page cache in folios as large as the kernel makes them, and waits for it.
+// readahead(2), and reads that several streams interleave, leave single pages: sending from those takes half
+// as much CPU time again.
+Status populate(const File& file, uint64_t offset, uint64_t size) {
+  const uint64_t begin = offset / kPageBytes * kPageBytes;
+  const size_t length = static_cast<size_t>(offset + size - begin);
+  void* const mapped =
+      ::mmap(nullptr, length, PROT_READ, MAP_SHARED, file.descriptor(), static_cast<off_t>(begin));
+  if (mapped == MAP_FAILED) return pour(file, offset, size);
+  ::madvise(mapped, length, MADV_HUGEPAGE);
+  const bool there = ::madvise(mapped, length, kPopulateRead) == 0;
+  ::munmap(mapped, length);
+  return there ? Status() : pour(file, offset, size);
+}
+
+}  // namespace
+
+bool is_resident(const File& file, uint64_t offset, uint64_t size) {
+  if (size == 0) return true;
+  static std::atomic<bool> has_cachestat = true;
+  if (has_cachestat.load(std::memory_order_relaxed)) {
+    const CachestatRange range = {offset, size};
+    Cachestat facts = {};
+    if (::syscall(kCachestat, file.descriptor(), &range, &facts, 0) == 0) {
+      const uint64_t first = offset / kPageBytes;
+      const uint64_t last = (offset + size - 1) / kPageBytes;
+      return facts.cached >= last - first + 1;
+    }
+    if (errno == ENOSYS) has_cachestat = false;
+  }
+  for (uint64_t at = offset; at < offset + size; at += kTouchStep) {
+    if (!probe_byte(file.descriptor(), at)) return false;
+  }
+  return probe_byte(file.descriptor(), offset + size - 1);
+}
+
+Status check_blocks(Core& core, const Object& object, size_t piece, uint64_t offset, uint64_t size) {
+  const auto damaged = [&](uint64_t block, std::string why) {
+    const std::string& drive = object.drive()->path();
+    core.report({object.bucket(), object.key(), drive, block, why});
+    return make_error(Code::kCorrupt, "{}/{} on drive {}: block {}: {}", object.bucket(), object.key(), drive,
+                      block, why);
+  };
+  // Blocks are counted over the whole object, as whoever repairs it sees them.
+  uint64_t blocks_before = 0;
+  for (size_t i = 0; i < piece; ++i) {
+    blocks_before += (object.record().pieces[i].size + kBlockBytes - 1) / kBlockBytes;
+  }
+  auto crcs = object.block_crcs(piece);
+  if (!crcs) {
+    if (crcs.error().code() == Code::kUnavailable) return crcs.take_error();
+    return damaged(blocks_before, crcs.error().message());
+  }
+  const std::shared_ptr<const File> file = MR_TRY(object.open_piece(piece));
+  const uint64_t piece_size = object.record().pieces[piece].size;
+  thread_local std::string buffer;
+  buffer.resize(kBlockBytes);
+  for (uint64_t block = offset / kBlockBytes; block * kBlockBytes < offset + size; ++block) {
+    const uint64_t at = block * kBlockBytes;
+    const size_t length = std::min(kBlockBytes, piece_size - at);
+    auto got = read_fully(*file, at, buffer.data(), length);
+    if (!got) return damaged(blocks_before + block, got.error().message());
+    if (crc32c(std::string_view(buffer).substr(0, length)) != (**crcs)[block]) {
+      return damaged(blocks_before + block, "its checksum is wrong");
+    }
+  }
+  return {};
+}
+
+ObjectReader::Stretch ObjectReader::clip(const Object& object, uint64_t offset, uint64_t size) const {
+  const Object::Place place = object.locate(offset);
+  const uint64_t left = object.record().pieces[place.piece].size - place.offset;
+  return {place.piece, place.offset, std::min({size, left, core_.options.read_window})};
+}
+
+bool ObjectReader::is_verified(const Object& object) const {
+  if (!core_.buckets.any_verified()) return false;
+  const auto bucket = core_.buckets.find(object.bucket());
+  return bucket != nullptr && bucket->settings.verify == Verify::kRead;
+}
+
+std::optional<Extent> ObjectReader::find_ready(const Object& object, uint64_t offset, uint64_t size) {
+  if (object.is_inline() || offset >= object.record().size || size == 0 || is_verified(object))
+    return std::nullopt;
+  const Stretch stretch = clip(object, offset, size);
+  std::shared_ptr<const File> file = object.find_file(stretch.piece);
+  if (file == nullptr) return std::nullopt;
+  Extent extent{file, stretch.piece_offset, stretch.size};
+  const bool is_small = object.record().size <= core_.options.read_window;
+  if (is_small) {
+    const uint64_t now = steady_us();
+    if (now - object.resident_us.load(std::memory_order_relaxed) < kResident_us) return extent;
+    if (!is_resident(*file, 0, object.record().pieces[stretch.piece].size)) return std::nullopt;
+    object.resident_us.store(now, std::memory_order_relaxed);
+    return extent;
+  }
+  if (!is_resident(*file, stretch.piece_offset, stretch.size)) return std::nullopt;
+  // A stream that runs into the end of what was read ahead has the next windows asked for before it needs
+  // them.
+  const uint64_t window = core_.options.read_window;
+  uint64_t ahead = object.ahead.load(std::memory_order_relaxed);
+  if (ahead > offset && offset + kAheadWindows / 2 * window >= ahead && ahead < object.record().size &&
+      object.ahead.compare_exchange_strong(ahead, ahead + window)) {
+    read_ahead(object, ahead);
+  }
+  return extent;
+}
+
+void ObjectReader::read_ahead(const Object& object, uint64_t from) {
+  const uint64_t end = std::min(object.record().size, from + core_.options.read_window);
+  while (from < end) {
+    const Object::Place place = object.locate(from);
+    const uint64_t length = std::min(end - from, object.record().pieces[place.piece].size - place.offset);
+    auto file = object.find_file(place.piece);
+    if (file == nullptr) return;
+    object.drive()->reader().prefetch([file, offset = place.offset, length] {
+      // Whoever sends these bytes meets the error itself, if there is one.
+      if (!is_resident(*file, offset, length)) static_cast<void>(populate(*file, offset, length));
+    });
+    from += length;
+  }
+}
+
+void ObjectReader::prepare(std::shared_ptr<const Object> object, uint64_t offset, uint64_t size,
+                           std::function<void(Result<Extent>)> done) {
+  if (object->is_inline() || offset >= object->record().size || size == 0) {
+    done(make_error(Code::kInvalid, "{}/{}: no bytes to prepare at {}", object->bucket(), object->key(),
+                    offset));
+    return;
+  }
+  auto shared_done = std::make_shared<std::function<void(Result<Extent>)>>(std::move(done));
+  ReadScheduler& reader = object->drive()->reader();
+  const bool taken = reader.read(
+      [this, object, offset, size, shared_done] { (*shared_done)(bring(*object, offset, size)); });
+  if (!taken) (*shared_done)(make_error(Code::kCancelled, "the store is being closed"));
+}
+
+Result<Extent> ObjectReader::bring(const Object& object, uint64_t offset, uint64_t size) {
+  Drive& drive = *object.drive();
+  const uint64_t started_us = steady_us();
+  const Stretch stretch = clip(object, offset, size);
+  auto opened = object.open_piece(stretch.piece);
+  if (!opened) {
+    drive.reads.count_error();
+    if (opened.error().code() == Code::kCorrupt) {
+      core_.report({object.bucket(), object.key(), drive.path(), 0, opened.error().message()});
+    }
+    return opened.take_error();
+  }
+  limit_descriptors();
+  const std::shared_ptr<const File> file = opened.take();
+  if (is_verified(object))
+    MR_TRY(check_blocks(core_, object, stretch.piece, stretch.piece_offset, stretch.size));
+  auto touched = populate(*file, stretch.piece_offset, stretch.size);
+  if (!touched) {
+    drive.reads.count_error();
+    return touched.take_error().within(
+        fmt::format("{}/{} on drive {}", object.bucket(), object.key(), drive.path()));
+  }
+  if (stretch.size == object.record().size) object.resident_us.store(steady_us(), std::memory_order_relaxed);
+  const uint64_t end = offset + stretch.size;
+  if (end < object.record().size) {
+    object.ahead.store(end + core_.options.read_window, std::memory_order_relaxed);
+    read_ahead(object, end);
+  }
+  const uint64_t took_us = steady_us() - started_us;
+  drive.reads.count(stretch.size, took_us);
+  const uint64_t smoothed = drive.slow_us.load(std::memory_order_relaxed);
+  drive.slow_us.store(smoothed == 0 ? took_us : (7 * smoothed + took_us) / 8, std::memory_order_relaxed);
+  return Extent{file, stretch.piece_offset, stretch.size};
+}
+
+void ObjectReader::limit_descriptors() {
+  int64_t open = 0;
+  const std::shared_ptr<const DriveMap> drives = core_.map();
+  for (const auto& drive : drives->drives) open += drive->open_descriptors.load(std::memory_order_relaxed);
+  const auto most = static_cast<int64_t>(core_.options.open_files);
+  if (open > most) core_.cache.forget_files(static_cast<size_t>(open - most + most / 16));
+}
+
+Result<std::string> ObjectReader::read(const Object& object, uint64_t offset, uint64_t size) {
+  if (offset > object.record().size) {
+    return make_error(Code::kInvalid, "{}/{}: offset {} is beyond its end", object.bucket(), object.key(),
+                      offset);
+  }
+  size = std::min(size, object.record().size - offset);
+  if (object.is_inline()) return object.inline_bytes().substr(offset, size);
+  std::string bytes(size, '\0');
+  const bool verified = is_verified(object);
+  for (uint64_t done = 0; done < size;) {
+    const Object::Place place = object.locate(offset + done);
+    const uint64_t length = std::min(size - done, object.record().pieces[place.piece].size - place.offset);
+    if (verified) MR_TRY(check_blocks(core_, object, place.piece, place.offset, length));
+    const std::shared_ptr<const File> file = MR_TRY(object.open_piece(place.piece));
+    MR_TRY(read_fully(*file, place.offset, bytes.data() + done, length));
+    done += length;
+  }
+  limit_descriptors();
+  return bytes;
+}
+
+}  // namespace millrace::store

@@ -1,0 +1,44 @@
+// ReadScheduler: decides which stream's window a drive reads next.
+//
+// First come, first served, a few at a time: every stream asks for one window, gets it whole and asks again,
+// so with a hundred streams a rotational drive still sees reads of a whole window each, one after the other.
+// What "reading" means is given from outside, so that the schedule can be tested against a drive of known
+// cost. Prefetches wait until no one waits for a window. Any thread may ask.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace millrace::store {
+
+class ReadScheduler {
+ public:
+  using Job = std::function<void()>;
+  static constexpr size_t kMostPrefetches = 64;  // more are dropped: they only save time
+
+  explicit ReadScheduler(unsigned at_a_time);
+  ~ReadScheduler();
+
+  // False after stop(): the job was not taken.
+  bool read(Job job);
+  void prefetch(Job job);
+  // Finishes the reads that wait, forgets the prefetches.
+  void stop();
+  size_t waiting() const;
+
+ private:
+  void run();
+
+  mutable std::mutex mutex_;
+  std::condition_variable filled_;
+  std::deque<Job> reads_;       // guarded by mutex_; one per stream
+  std::deque<Job> prefetches_;  // guarded by mutex_
+  bool stopped_ = false;        // guarded by mutex_
+  std::vector<std::jthread> threads_;
+};
+
+}  // namespace millrace::store

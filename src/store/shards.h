@@ -1,0 +1,57 @@
+// ShardIndexes: the index of every shard: read where it is ready, built where the bytes did not come in one
+// plain stream (compressed, or in parts).
+//
+// A background thread builds what is pending, also what an earlier run left; whoever asks for a pending one
+// has it built at once, and others that ask meanwhile wait for the same. Building changes neither version nor
+// etag.
+#pragma once
+
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "base/result.h"
+#include "store/core.h"
+
+namespace millrace::store {
+
+class ShardIndexes {
+ public:
+  explicit ShardIndexes(Core& core) : core_(core) {}
+  ~ShardIndexes();
+
+  void start();
+  void stop();
+  // There is a new pending one.
+  void wake();
+  // Blocks. kNotFound: the name promises no tar; kInvalid: the bytes are none.
+  Result<std::shared_ptr<const std::string>> get(const std::shared_ptr<const Object>& object);
+
+ private:
+  struct Build {
+    bool done = false;
+    std::shared_ptr<const std::string> index;
+    std::optional<Error> error;
+  };
+  using Index = Result<std::shared_ptr<const std::string>>;
+
+  void run();
+  void build_pending();
+  Index read_ready(const Object& object) const;
+  Index build_once(const std::shared_ptr<const Object>& object);
+  Index build(const std::shared_ptr<const Object>& object);
+  Status commit(const Object& object, const Result<std::string>& index, uint64_t samples);
+
+  Core& core_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<uint64_t, std::shared_ptr<Build>> builds_;  // guarded by mutex_; by version
+  bool woken_ = true;                                  // guarded by mutex_
+  bool stopped_ = false;                               // guarded by mutex_
+  std::jthread thread_;
+};
+
+}  // namespace millrace::store

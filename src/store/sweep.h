@@ -1,0 +1,31 @@
+// Sweep: after an unclean stop, files that no record knows are removed, and records without file are
+// reported.
+//
+// Only files older than this start are looked at, so it runs beside everything else. Blocks.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string_view>
+
+#include "base/result.h"
+#include "store/core.h"
+
+namespace millrace::store {
+
+struct SweepReport {
+  uint64_t files = 0;
+  uint64_t removed = 0;
+  uint64_t removed_bytes = 0;
+  uint64_t missing = 0;
+};
+
+// `before`: a version drawn at this start. `go_on` is asked now and then.
+Result<SweepReport> sweep_drive(Core& core, Drive& drive, uint64_t before,
+                                const std::function<bool()>& go_on);
+
+// The file's number, from its name; nothing where it is not one of ours.
+std::optional<uint64_t> parse_file_name(std::string_view name);
+
+}  // namespace millrace::store

@@ -1,0 +1,95 @@
+// The table of uploads and their encoding.
+#include "store/uploads.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "store/checksum.h"
+#include "store/coding.h"
+#include "store/index.h"
+
+namespace millrace::store {
+
+namespace {
+
+constexpr uint8_t kFormat = 1;
+
+}  // namespace
+
+std::string encode_upload(const Upload& upload) {
+  Encoder out;
+  out.u8(kFormat);
+  out.u64(upload.version);
+  out.u64(static_cast<uint64_t>(upload.initiated_ms));
+  out.pairs(upload.headers);
+  out.pairs(upload.tags);
+  out.u32(crc32c(out.bytes()));
+  return std::move(out).take();
+}
+
+Result<Upload> decode_upload(std::string_view key, std::string_view value) {
+  Upload upload;
+  const auto [bucket, rest] = split_object_key(key.substr(std::min<size_t>(1, key.size())));
+  const auto [object, id] = split_object_key(rest);
+  Decoder in(value);
+  const uint8_t format = in.u8();
+  upload.version = in.u64();
+  upload.initiated_ms = static_cast<int64_t>(in.u64());
+  upload.headers = in.pairs();
+  upload.tags = in.pairs();
+  const size_t body = value.size() - in.left();
+  const uint32_t crc = in.u32();
+  if (!in.good() || in.left() != 0 || bucket.empty() || object.empty() || id.empty()) {
+    return make_error(Code::kCorrupt, "upload record: it is cut short");
+  }
+  if (format != kFormat) return make_error(Code::kUnsupported, "upload record: unknown format {}", format);
+  if (crc != crc32c(value.substr(0, body)))
+    return make_error(Code::kCorrupt, "upload record: its checksum is wrong");
+  upload.bucket = bucket;
+  upload.key = object;
+  upload.id = id;
+  return upload;
+}
+
+std::shared_ptr<const Upload> UploadTable::find(std::string_view bucket, std::string_view key,
+                                                const std::string& id) const {
+  std::lock_guard lock(mutex_);
+  const auto found = by_id_.find(id);
+  if (found == by_id_.end() || found->second->bucket != bucket || found->second->key != key) return nullptr;
+  return found->second;
+}
+
+std::vector<std::shared_ptr<const Upload>> UploadTable::in_bucket(std::string_view bucket) const {
+  std::vector<std::shared_ptr<const Upload>> uploads = all();
+  std::erase_if(uploads, [&](const auto& upload) { return upload->bucket != bucket; });
+  return uploads;
+}
+
+std::vector<std::shared_ptr<const Upload>> UploadTable::all() const {
+  std::vector<std::shared_ptr<const Upload>> uploads;
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& [id, upload] : by_id_) uploads.push_back(upload);
+  }
+  std::ranges::sort(uploads, [](const auto& a, const auto& b) {
+    return std::tie(a->bucket, a->key, a->version) < std::tie(b->bucket, b->key, b->version);
+  });
+  return uploads;
+}
+
+bool UploadTable::is_full() const {
+  std::lock_guard lock(mutex_);
+  return by_id_.size() >= kMaxUploads;
+}
+
+void UploadTable::insert(std::shared_ptr<const Upload> upload) {
+  std::lock_guard lock(mutex_);
+  by_id_[upload->id] = std::move(upload);
+}
+
+void UploadTable::erase(const std::string& id) {
+  std::lock_guard lock(mutex_);
+  by_id_.erase(id);
+}
+
+}  // namespace millrace::store

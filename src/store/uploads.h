@@ -1,0 +1,54 @@
+// UploadTable: the multipart uploads under way, in memory; the truth is in each drive's index.
+//
+// All parts of an upload are on one drive, so that completing it copies no bytes. Any thread.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "store/record.h"
+
+namespace millrace::store {
+
+class Drive;
+
+inline constexpr size_t kMaxUploads = 100'000;
+inline constexpr uint64_t kMinPartBytes = 5 << 20;  // of all parts but the last
+
+struct Upload {
+  std::string bucket;
+  std::string key;
+  std::string id;
+  uint64_t version = 0;  // of the start: the order of uploads of one key
+  int64_t initiated_ms = 0;
+  std::vector<NameValue> headers;
+  std::vector<NameValue> tags;
+  std::shared_ptr<Drive> drive;
+};
+// The value in the index; bucket, key and id are in its key, the drive is where it was found.
+std::string encode_upload(const Upload& upload);
+Result<Upload> decode_upload(std::string_view key, std::string_view value);
+
+class UploadTable {
+ public:
+  std::shared_ptr<const Upload> find(std::string_view bucket, std::string_view key,
+                                     const std::string& id) const;
+  // By key, then by start.
+  std::vector<std::shared_ptr<const Upload>> in_bucket(std::string_view bucket) const;
+  std::vector<std::shared_ptr<const Upload>> all() const;
+  bool is_full() const;
+  void insert(std::shared_ptr<const Upload> upload);
+  void erase(const std::string& id);
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<std::string, std::shared_ptr<const Upload>> by_id_;  // guarded by mutex_
+};
+
+}  // namespace millrace::store

@@ -1,0 +1,236 @@
+// Stretches taken in turn by threads.
+#include "transfer/download.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <charconv>
+#include <cstdio>
+#include <mutex>
+
+#include "base/file.h"
+#include "base/text.h"
+#include "base/threads.h"
+#include "net/crc.h"
+#include "net/ranged.h"
+
+namespace millrace::transfer {
+
+namespace {
+
+constexpr auto kCrc = net::CrcKind::kCrc32c;
+constexpr uint64_t kMaxStateBytes = 64 << 20;
+
+std::string crc_text(uint64_t value) {
+  std::string bytes;
+  for (int byte = 3; byte >= 0; --byte) bytes += static_cast<char>(value >> (8 * byte));
+  return net::to_base64(bytes);
+}
+
+Error wrong_checksum(const Location& object) {
+  return make_error(Code::kCorrupt, "{}: the bytes received do not have the checksum of the object",
+                    object.text())
+      .with_hint("run the same command again; if it stays so, the stored object is damaged");
+}
+
+Status write_at(int descriptor, uint64_t offset, std::string_view bytes, const std::string& name) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::pwrite(descriptor, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return make_system_error(errno, "writing " + name);
+    offset += static_cast<uint64_t>(written);
+    bytes.remove_prefix(static_cast<size_t>(written));
+  }
+  return {};
+}
+
+Result<File> open_for_writing(const std::string& path, int flags) {
+  const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | flags, 0666);
+  if (descriptor < 0) return make_system_error(errno, "opening " + path);
+  return File(descriptor, path);
+}
+
+// One object on its way to a file. The threads take stretches from `next_`.
+class FileDownload {
+ public:
+  FileDownload(const Location& object, const ObjectHead& head, std::string path,
+               const TransferOptions& options)
+      : object_(object), head_(head), size_(*head.size), path_(std::move(path)), options_(options) {}
+
+  Result<Transferred> run() {
+    crcs_.resize(size_ == 0 ? 0 : (size_ - 1) / kStretchBytes + 1);
+    MR_TRY(open());
+    const auto threads =
+        static_cast<unsigned>(std::clamp<uint64_t>(crcs_.size(), 1, std::max(1U, options_.jobs)));
+    MR_TRY(run_threads(threads, [this] { fetch_stretches(); }));
+    if (failure_)
+      return std::move(*failure_).with_hint("run the same command again: it goes on where it stopped");
+    MR_TRY(finish());
+    return Transferred{size_, resumed_};
+  }
+
+ private:
+  std::string part_path() const { return path_ + ".part"; }
+  std::string state_path() const { return path_ + ".part.state"; }
+  std::string first_line() const { return fmt::format("millrace-part 1 {} {}\n", size_, head_.etag); }
+
+  Status open() {
+    // Without a tag nothing proves that what is there is of this version.
+    const auto state = read_file(state_path(), kMaxStateBytes);
+    const bool resumes =
+        !head_.etag.empty() && state && state->starts_with(first_line()) && file_exists(part_path());
+    if (resumes) take_over(std::string_view(*state).substr(first_line().size()));
+    part_ = MR_TRY(open_for_writing(part_path(), resumes ? 0 : O_TRUNC));
+    state_ = MR_TRY(open_for_writing(state_path(), O_APPEND | (resumes ? 0 : O_TRUNC)));
+    if (!resumes) MR_TRY(state_.write_all(first_line()));
+    if (size_ > 0 && ::ftruncate(part_.descriptor(), static_cast<off_t>(size_)) != 0)
+      return make_system_error(errno, "making room for " + part_path());
+    return {};
+  }
+
+  // Lines of "stretch crc"; a last line that was cut is left out.
+  void take_over(std::string_view lines) {
+    while (true) {
+      const size_t end = lines.find('\n');
+      if (end == std::string_view::npos) return;
+      uint64_t stretch = 0;
+      uint64_t crc = 0;
+      const char* last = lines.data() + end;
+      const auto [middle, failure] = std::from_chars(lines.data(), last, stretch);
+      const bool good = failure == std::errc{} && middle < last &&
+                        std::from_chars(middle + 1, last, crc).ec == std::errc{} && stretch < crcs_.size();
+      lines.remove_prefix(end + 1);
+      if (!good || crcs_[stretch]) continue;
+      crcs_[stretch] = crc;
+      resumed_ += stretch_bytes(stretch);
+      if (options_.progress != nullptr) options_.progress->add(stretch_bytes(stretch), 0);
+    }
+  }
+
+  uint64_t stretch_bytes(uint64_t stretch) const {
+    return std::min(kStretchBytes, size_ - stretch * kStretchBytes);
+  }
+
+  void fetch_stretches() {
+    std::vector<std::byte> buffer(net::kReadBytes);
+    for (size_t i = next_++; i < crcs_.size() && !stopped_; i = next_++) {
+      if (crcs_[i]) continue;
+      auto done = fetch(i, buffer);
+      if (done) continue;
+      stopped_ = true;
+      const std::lock_guard lock(mutex_);
+      if (!failure_) failure_ = done.take_error();
+    }
+  }
+
+  Status fetch(size_t stretch, std::vector<std::byte>& buffer) {
+    uint64_t at = stretch * kStretchBytes;
+    const uint64_t end = at + stretch_bytes(stretch);
+    // A small object is asked for whole: servers without ranges exist.
+    const net::ByteRange range = crcs_.size() == 1 ? net::ByteRange{} : net::ByteRange{at, end - at};
+    const auto reader =
+        MR_TRY(net::RangedReader::open(object_.store->client(), object_.url, range, head_.etag));
+    uint64_t crc = net::crc_start(kCrc);
+    while (at < end) {
+      const size_t got = MR_TRY(reader->read_some(buffer));
+      if (got == 0 || got > end - at)
+        return make_error(Code::kTruncated, "{} has another length than it said", object_.text());
+      const std::string_view bytes(reinterpret_cast<const char*>(buffer.data()), got);
+      crc = net::crc_add(kCrc, crc, bytes);
+      MR_TRY(write_at(part_.descriptor(), at, bytes, part_path()));
+      if (options_.progress != nullptr) options_.progress->add(got, 0);
+      at += got;
+    }
+    const uint64_t value = net::crc_value(kCrc, crc);
+    const std::lock_guard lock(mutex_);
+    crcs_[stretch] = value;
+    return state_.write_all(fmt::format("{} {}\n", stretch, value));
+  }
+
+  Status finish() {
+    if (!head_.crc32c.empty() && head_.crc32c != crc_text(whole_crc())) {
+      MR_TRY(remove_file_if_present(part_path()));
+      MR_TRY(remove_file_if_present(state_path()));
+      return wrong_checksum(object_);
+    }
+    if (head_.modified_ms > 0) {
+      const timespec time{head_.modified_ms / 1000, (head_.modified_ms % 1000) * 1'000'000};
+      const timespec times[2] = {time, time};
+      ::futimens(part_.descriptor(), times);
+    }
+    MR_TRY(part_.sync());
+    if (std::rename(part_path().c_str(), path_.c_str()) != 0)
+      return make_system_error(errno, "naming " + path_);
+    return remove_file_if_present(state_path());
+  }
+
+  uint64_t whole_crc() const {
+    uint64_t whole = 0;
+    for (size_t i = 0; i < crcs_.size(); ++i)
+      whole = net::crc_combine(kCrc, whole, *crcs_[i], stretch_bytes(i));
+    return whole;
+  }
+
+  const Location& object_;
+  const ObjectHead& head_;
+  const uint64_t size_;
+  const std::string path_;
+  const TransferOptions& options_;
+  File part_;
+  uint64_t resumed_ = 0;
+  std::atomic<size_t> next_ = 0;
+  std::atomic<bool> stopped_ = false;
+  std::mutex mutex_;
+  File state_;  // guarded by mutex_ while threads run
+  std::vector<std::optional<uint64_t>>
+      crcs_;                      // of the stretches; each element belongs to who took its number
+  std::optional<Error> failure_;  // guarded by mutex_; the first
+};
+
+// A server that does not say how long the object is: no ranges, no going on.
+Result<Transferred> download_unknown_length(const Location& object, const std::string& path,
+                                            const TransferOptions& options) {
+  AtomicFile file = MR_TRY(AtomicFile::create(path));
+  const Transferred done = MR_TRY(download_stream(
+      object, options.progress, [&](std::string_view bytes) { return file.file().write_all(bytes); }));
+  MR_TRY(file.finish());
+  return done;
+}
+
+}  // namespace
+
+Result<Transferred> download_file(const Location& object, const std::string& path,
+                                  const TransferOptions& options) {
+  struct stat found{};
+  if (::stat(path.c_str(), &found) == 0 && !S_ISREG(found.st_mode))
+    return make_error(Code::kExists, "{} exists and is not a file", path);
+  const ObjectHead head = MR_TRY(get_head(object));
+  if (!head.size) return download_unknown_length(object, path, options);
+  return FileDownload(object, head, path, options).run();
+}
+
+Result<Transferred> download_stream(const Location& object, Progress* progress,
+                                    const std::function<Status(std::string_view)>& take) {
+  const auto reader = MR_TRY(net::RangedReader::open(object.store->client(), object.url, {}));
+  const ObjectHead head = read_head(reader->headers());
+  std::vector<std::byte> buffer(net::kReadBytes);
+  uint64_t crc = net::crc_start(kCrc);
+  Transferred done;
+  while (true) {
+    const size_t got = MR_TRY(reader->read_some(buffer));
+    if (got == 0) break;
+    const std::string_view bytes(reinterpret_cast<const char*>(buffer.data()), got);
+    crc = net::crc_add(kCrc, crc, bytes);
+    MR_TRY(take(bytes));
+    if (progress != nullptr) progress->add(got, 0);
+    done.bytes += got;
+  }
+  if (!head.crc32c.empty() && head.crc32c != crc_text(net::crc_value(kCrc, crc)))
+    return wrong_checksum(object);
+  return done;
+}
+
+}  // namespace millrace::transfer

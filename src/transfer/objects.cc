@@ -1,0 +1,318 @@
+// Requests and the XML that comes back.
+#include "transfer/objects.h"
+
+#include <charconv>
+#include <ctime>
+#include <pugixml.hpp>
+
+#include "base/clock.h"
+#include "base/text.h"
+
+namespace millrace::transfer {
+
+namespace {
+
+constexpr uint64_t kMaxXmlBytes = 64 << 20;
+constexpr std::string_view kCrc32cHeader = "x-amz-checksum-crc32c";
+
+std::string encoded(std::string_view text) {
+  return net::percent_encode(text, net::Encode::kAll);
+}
+
+std::string without_quotes(std::string_view tag) {
+  if (tag.size() >= 2 && tag.front() == '"' && tag.back() == '"') tag = tag.substr(1, tag.size() - 2);
+  return std::string(tag);
+}
+
+int64_t iso_date_ms(const std::string& text) {
+  std::tm parts{};
+  const char* rest = ::strptime(text.c_str(), "%Y-%m-%dT%H:%M:%S", &parts);
+  if (rest == nullptr) return 0;
+  int64_t fraction = 0;
+  if (*rest == '.') fraction = std::atoi((std::string(rest + 1) + "000").substr(0, 3).c_str());
+  return static_cast<int64_t>(::timegm(&parts)) * 1000 + fraction;
+}
+
+Result<pugi::xml_document> read_xml(net::Response& response, const net::Request& request) {
+  const std::string body = MR_TRY(response.read_all(kMaxXmlBytes).within(request.url.text()));
+  pugi::xml_document document;
+  const auto parsed =
+      document.load_buffer(body.data(), body.size(), pugi::parse_default | pugi::parse_ws_pcdata_single);
+  if (!parsed || !document.document_element()) {
+    return make_error(Code::kCorrupt, "{} answered something that is not XML: {}", request.url.text(),
+                      parsed ? "it is empty" : parsed.description())
+        .with_hint("is this the address of an object store?");
+  }
+  return document;
+}
+
+Result<pugi::xml_document> call_for_xml(const Location& location, const net::Request& request) {
+  net::Response response = MR_TRY(location.store->client().call(request));
+  auto document = MR_TRY(read_xml(response, request));
+  // Completing an upload and copying answer 200 before they are done; a failure is then in the body.
+  const pugi::xml_node root = document.document_element();
+  if (std::string_view(root.name()) == "Error") {
+    return make_error(Code::kUnavailable, "{} {}: {}: {}", request.method, location.text(),
+                      root.child_value("Code"), printable(root.child_value("Message"), 500));
+  }
+  return document;
+}
+
+net::Request make_request(std::string method, net::Url url) {
+  net::Request request;
+  request.method = std::move(method);
+  request.url = std::move(url);
+  return request;
+}
+
+Status call(const Location& location, const net::Request& request) {
+  net::Response response = MR_TRY(location.store->client().call(request));
+  response.finish();
+  return {};
+}
+
+// Keys may hold characters that XML cannot: they are asked for percent-encoded.
+Result<std::string> key_text(const char* text, bool is_encoded) {
+  if (!is_encoded) return std::string(text);
+  std::string spaced(text);
+  for (char& c : spaced) {
+    if (c == '+') c = ' ';
+  }
+  return net::percent_decode(spaced);
+}
+
+Result<Listing> read_listing(const pugi::xml_node& root) {
+  Listing listing;
+  const bool is_encoded = std::string_view(root.child_value("EncodingType")) == "url";
+  for (const pugi::xml_node& node : root.children("Contents")) {
+    ObjectSummary object;
+    object.key = MR_TRY(key_text(node.child_value("Key"), is_encoded));
+    object.size = node.child("Size").text().as_ullong();
+    object.etag = without_quotes(node.child_value("ETag"));
+    object.modified_ms = iso_date_ms(node.child_value("LastModified"));
+    listing.objects.push_back(std::move(object));
+  }
+  for (const pugi::xml_node& node : root.children("CommonPrefixes"))
+    listing.prefixes.push_back(MR_TRY(key_text(node.child_value("Prefix"), is_encoded)));
+  return listing;
+}
+
+}  // namespace
+
+Status list_objects(const Location& prefix, Depth depth, const std::function<Status(Listing&)>& page) {
+  std::string token;
+  while (true) {
+    std::string query = "list-type=2&encoding-type=url";
+    if (!prefix.key.empty()) query += "&prefix=" + encoded(prefix.key);
+    if (depth == Depth::kOneLevel) query += "&delimiter=%2F";
+    if (!token.empty()) query += "&continuation-token=" + encoded(token);
+    const net::Request request = make_request("GET", prefix.store->url(prefix.bucket, "", query));
+    const auto document = MR_TRY(call_for_xml(prefix, request));
+    const pugi::xml_node root = document.document_element();
+    Listing listing = MR_TRY(read_listing(root));
+    MR_TRY(page(listing));
+    const std::string next = root.child_value("NextContinuationToken");
+    if (!root.child("IsTruncated").text().as_bool() || next.empty() || next == token) return {};
+    token = next;
+  }
+}
+
+Result<std::vector<BucketSummary>> list_buckets(const Location& store) {
+  const auto document = MR_TRY(call_for_xml(store, make_request("GET", store.store->url("", ""))));
+  std::vector<BucketSummary> buckets;
+  for (const pugi::xml_node& node : document.document_element().child("Buckets").children("Bucket"))
+    buckets.push_back({node.child_value("Name"), iso_date_ms(node.child_value("CreationDate"))});
+  return buckets;
+}
+
+Status make_bucket(const Location& bucket) {
+  return call(bucket, make_request("PUT", bucket.store->url(bucket.bucket, "")));
+}
+
+Status remove_bucket(const Location& bucket) {
+  return call(bucket, make_request("DELETE", bucket.store->url(bucket.bucket, "")));
+}
+
+ObjectHead read_head(const std::vector<net::HeaderField>& headers) {
+  ObjectHead head;
+  head.headers = headers;
+  bool composite = false;
+  for (const auto& [name, value] : headers) {
+    if (name == "content-length") {
+      uint64_t size = 0;
+      if (std::from_chars(value.data(), value.data() + value.size(), size).ec == std::errc{})
+        head.size = size;
+    }
+    if (name == "etag") head.etag = value;
+    if (name == kCrc32cHeader) head.crc32c = value;
+    if (name == "x-amz-checksum-type" && value == "COMPOSITE") composite = true;
+    if (name == "last-modified") {
+      auto date = parse_http_date(value);
+      if (date) head.modified_ms = *date;
+    }
+  }
+  // A checksum of checksums says nothing about the bytes in a row.
+  if (composite || head.crc32c.find('-') != std::string::npos) head.crc32c.clear();
+  return head;
+}
+
+Result<std::optional<ObjectHead>> find_head(const Location& object) {
+  net::Request request = make_request("HEAD", object.url);
+  request.headers.emplace_back("x-amz-checksum-mode", "ENABLED");
+  net::Response response = MR_TRY(object.store->client().send(request));
+  if (response.status() == 404) return std::optional<ObjectHead>();
+  if (!response.is_success()) return net::answer_error(request, response);
+  return std::optional(read_head(response.headers()));
+}
+
+Result<ObjectHead> get_head(const Location& object) {
+  auto head = MR_TRY(find_head(object));
+  if (head) return std::move(*head);
+  return make_error(Code::kNotFound, "{} does not exist", object.text())
+      .with_hint("millrace ls shows what there is");
+}
+
+namespace {
+
+void add_crc(net::Request& request, const std::string& crc32c) {
+  if (!crc32c.empty()) request.headers.emplace_back(kCrc32cHeader, net::to_base64(crc32c));
+}
+
+Result<std::string> put_for_tag(const Location& object, const net::Request& request) {
+  net::Response response = MR_TRY(object.store->client().call(request));
+  const std::string* tag = response.find_header("etag");
+  std::string etag = tag != nullptr ? *tag : "";
+  response.finish();
+  return etag;
+}
+
+}  // namespace
+
+Result<std::string> put_object(const Location& object, net::RequestBody body, const std::string& crc32c,
+                               const PutOptions& options) {
+  net::Request request = make_request("PUT", object.url);
+  request.headers = options.headers;
+  request.body = std::move(body);
+  add_crc(request, crc32c);
+  return put_for_tag(object, request);
+}
+
+Result<std::string> copy_object(const Location& from, const Location& to) {
+  net::Request request = make_request("PUT", to.url);
+  request.headers.emplace_back("x-amz-copy-source",
+                               "/" + from.bucket + "/" + net::percent_encode(from.key, net::Encode::kPath));
+  const auto document = MR_TRY(call_for_xml(to, request));
+  return without_quotes(document.document_element().child_value("ETag"));
+}
+
+Status remove_object(const Location& object) {
+  return call(object, make_request("DELETE", object.url));
+}
+
+Status remove_objects(const Location& bucket, const std::vector<std::string>& keys) {
+  MR_ASSERT(keys.size() <= kMostRemovals, keys.size());
+  pugi::xml_document document;
+  pugi::xml_node root = document.append_child("Delete");
+  root.append_child("Quiet").text().set("true");
+  for (const std::string& key : keys) root.append_child("Object").append_child("Key").text().set(key.c_str());
+  std::string body;
+  struct Writer final : pugi::xml_writer {
+    explicit Writer(std::string& out) : out(out) {}
+    void write(const void* bytes, size_t size) override { out.append(static_cast<const char*>(bytes), size); }
+    std::string& out;
+  } writer(body);
+  document.save(writer, "", pugi::format_raw);
+  net::Request request = make_request("POST", bucket.store->url(bucket.bucket, "", "delete="));
+  request.body = std::string_view(body);
+  request.repeat = net::Repeat::kSafe;
+  request.headers.emplace_back("content-md5", net::to_base64(net::digest(net::DigestKind::kMd5, body)));
+  const auto answer = MR_TRY(call_for_xml(bucket, request));
+  if (const pugi::xml_node failed = answer.document_element().child("Error")) {
+    return make_error(Code::kDenied, "{}/{} could not be removed: {}: {}",
+                      bucket.store->text(bucket.bucket, ""), printable(failed.child_value("Key")),
+                      failed.child_value("Code"), printable(failed.child_value("Message"), 500));
+  }
+  return {};
+}
+
+Result<std::string> begin_upload(const Location& object, const PutOptions& options) {
+  net::Request request = make_request("POST", object.store->url(object.bucket, object.key, "uploads="));
+  request.headers = options.headers;
+  request.headers.emplace_back("x-amz-checksum-algorithm", "CRC32C");
+  // Begun twice, one of the two stays empty and is swept away with the unfinished ones.
+  request.repeat = net::Repeat::kSafe;
+  const auto document = MR_TRY(call_for_xml(object, request));
+  std::string upload = document.document_element().child_value("UploadId");
+  if (upload.empty()) return make_error(Code::kCorrupt, "{}: the server gave no upload id", object.text());
+  return upload;
+}
+
+Result<Part> put_part(const Location& object, const std::string& upload, int number, net::RequestBody body,
+                      const std::string& crc32c) {
+  net::Request request = make_request(
+      "PUT", object.store->url(object.bucket, object.key,
+                               fmt::format("partNumber={}&uploadId={}", number, encoded(upload))));
+  request.body = std::move(body);
+  add_crc(request, crc32c);
+  const uint64_t size = net::body_size(request.body);
+  std::string etag = MR_TRY(put_for_tag(object, request));
+  if (etag.empty())
+    return make_error(Code::kCorrupt, "{}: part {} was answered without an etag", object.text(), number);
+  return Part{number, size, std::move(etag), crc32c.empty() ? "" : net::to_base64(crc32c)};
+}
+
+Result<std::vector<Part>> list_parts(const Location& object, const std::string& upload) {
+  std::vector<Part> parts;
+  std::string marker;
+  while (true) {
+    std::string query = "uploadId=" + encoded(upload);
+    if (!marker.empty()) query += "&part-number-marker=" + encoded(marker);
+    const auto document = MR_TRY(
+        call_for_xml(object, make_request("GET", object.store->url(object.bucket, object.key, query))));
+    const pugi::xml_node root = document.document_element();
+    for (const pugi::xml_node& node : root.children("Part")) {
+      parts.push_back({node.child("PartNumber").text().as_int(), node.child("Size").text().as_ullong(),
+                       node.child_value("ETag"), node.child_value("ChecksumCRC32C")});
+    }
+    const std::string next = root.child_value("NextPartNumberMarker");
+    if (!root.child("IsTruncated").text().as_bool() || next.empty() || next == marker) return parts;
+    marker = next;
+  }
+}
+
+Result<std::optional<std::string>> find_upload(const Location& object) {
+  const auto document = MR_TRY(call_for_xml(
+      object,
+      make_request("GET", object.store->url(object.bucket, "", "uploads=&prefix=" + encoded(object.key)))));
+  std::optional<std::string> latest;
+  std::string latest_begun;
+  for (const pugi::xml_node& node : document.document_element().children("Upload")) {
+    const std::string begun = node.child_value("Initiated");
+    if (node.child_value("Key") != object.key || (latest && begun < latest_begun)) continue;
+    latest = node.child_value("UploadId");
+    latest_begun = begun;
+  }
+  return latest;
+}
+
+Status finish_upload(const Location& object, const std::string& upload, const std::vector<Part>& parts) {
+  std::string body = "<CompleteMultipartUpload xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">";
+  for (const Part& part : parts) {
+    body += fmt::format("<Part><PartNumber>{}</PartNumber><ETag>{}</ETag>", part.number, part.etag);
+    if (!part.crc32c.empty()) body += fmt::format("<ChecksumCRC32C>{}</ChecksumCRC32C>", part.crc32c);
+    body += "</Part>";
+  }
+  body += "</CompleteMultipartUpload>";
+  net::Request request =
+      make_request("POST", object.store->url(object.bucket, object.key, "uploadId=" + encoded(upload)));
+  request.body = std::string_view(body);
+  MR_TRY(call_for_xml(object, request));
+  return {};
+}
+
+Status abort_upload(const Location& object, const std::string& upload) {
+  return call(object, make_request("DELETE", object.store->url(object.bucket, object.key,
+                                                               "uploadId=" + encoded(upload))));
+}
+
+}  // namespace millrace::transfer

@@ -1,0 +1,176 @@
+// From the environment and an address to a client.
+#include "transfer/stores.h"
+
+#include <cstdlib>
+
+#include "base/file.h"
+#include "base/text.h"
+
+namespace millrace::transfer {
+
+namespace {
+
+constexpr size_t kMaxConnections = 512;
+constexpr uint64_t kMaxProfileBytes = 1 << 20;
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
+
+std::string_view trimmed(std::string_view text) {
+  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
+  while (!text.empty() && (text.back() == ' ' || text.back() == '\t' || text.back() == '\r'))
+    text.remove_suffix(1);
+  return text;
+}
+
+std::optional<net::Credentials> find_aws_credentials() {
+  net::Credentials credentials;
+  credentials.access_key = environment("AWS_ACCESS_KEY_ID");
+  credentials.secret_key = environment("AWS_SECRET_ACCESS_KEY");
+  credentials.session_token = environment("AWS_SESSION_TOKEN");
+  if (!credentials.access_key.empty() && !credentials.secret_key.empty()) return credentials;
+  std::string path = environment("AWS_SHARED_CREDENTIALS_FILE");
+  if (path.empty()) path = environment("HOME") + "/.aws/credentials";
+  const auto text = read_file(path, kMaxProfileBytes);
+  if (!text) return std::nullopt;
+  const std::string profile = environment("AWS_PROFILE");
+  return find_profile(*text, profile.empty() ? "default" : profile);
+}
+
+}  // namespace
+
+std::optional<net::Credentials> find_profile(std::string_view text, std::string_view profile) {
+  net::Credentials credentials;
+  bool inside = false;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view line = trimmed(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (line.starts_with('[')) {
+      inside = line == fmt::format("[{}]", profile);
+      continue;
+    }
+    const size_t equals = line.find('=');
+    if (!inside || line.starts_with('#') || equals == std::string_view::npos) continue;
+    const std::string_view name = trimmed(line.substr(0, equals));
+    const std::string value(trimmed(line.substr(equals + 1)));
+    if (name == "aws_access_key_id") credentials.access_key = value;
+    if (name == "aws_secret_access_key") credentials.secret_key = value;
+    if (name == "aws_session_token") credentials.session_token = value;
+    if (name == "region") credentials.region = value;
+  }
+  if (credentials.access_key.empty() || credentials.secret_key.empty()) return std::nullopt;
+  return credentials;
+}
+
+Result<Settings> read_settings() {
+  Settings settings;
+  if (const std::string endpoint = environment("MILLRACE_ENDPOINT"); !endpoint.empty())
+    settings.endpoint = endpoint;
+  const std::string access = environment("MILLRACE_ACCESS_KEY");
+  const std::string secret = environment("MILLRACE_SECRET_KEY");
+  if (access.empty() != secret.empty()) {
+    return make_error(Code::kInvalid, "only one of MILLRACE_ACCESS_KEY and MILLRACE_SECRET_KEY is set")
+        .with_hint("set both, or neither");
+  }
+  if (!access.empty()) settings.credentials = net::Credentials{access, secret, "", "us-east-1"};
+  settings.aws_endpoint = environment("AWS_ENDPOINT_URL_S3");
+  if (settings.aws_endpoint.empty()) settings.aws_endpoint = environment("AWS_ENDPOINT_URL");
+  settings.aws_credentials = find_aws_credentials();
+  std::string region = environment("AWS_REGION");
+  if (region.empty()) region = environment("AWS_DEFAULT_REGION");
+  if (region.empty() && settings.aws_credentials) region = settings.aws_credentials->region;
+  if (!region.empty()) settings.aws_region = region;
+  if (settings.aws_credentials) settings.aws_credentials->region = settings.aws_region;
+  settings.ca_file = environment("MILLRACE_CA_FILE");
+  if (!environment("MILLRACE_INSECURE_TLS").empty()) settings.verify = net::Verify::kInsecure;
+  return settings;
+}
+
+net::Url Store::url(const std::string& bucket, const std::string& key, std::string query) const {
+  net::Url url = endpoint_;
+  if (!url.path.ends_with('/')) url.path += '/';
+  if (!bucket.empty()) {
+    if (bucket_in_ == BucketIn::kHost) {
+      url.host = bucket + "." + url.host;
+    } else {
+      url.path += bucket;
+      if (!key.empty()) url.path += '/';
+    }
+    url.path += net::percent_encode(key, net::Encode::kPath);
+  }
+  url.query = std::move(query);
+  return url;
+}
+
+std::string Store::text(const std::string& bucket, const std::string& key) const {
+  if (bucket.empty()) return shown_;
+  return shown_ + bucket + (key.empty() ? "" : "/" + key);
+}
+
+Location Location::with_key(const std::string& other) const {
+  return {store, bucket, other, store->url(bucket, other)};
+}
+
+Result<Store*> Stores::open(const std::string& shown, const net::Url& endpoint,
+                            std::optional<net::Credentials> credentials) {
+  const std::lock_guard lock(mutex_);
+  std::unique_ptr<Store>& store = stores_[shown + (credentials ? "+" : "")];
+  if (store) return store.get();
+  net::ClientOptions options;
+  options.verify = settings_.verify;
+  options.ca_file = settings_.ca_file;
+  options.connections_per_host = kMaxConnections;
+  options.credentials = std::move(credentials);
+  auto made = std::make_unique<Store>();
+  made->client_ = MR_TRY(net::Client::make(std::move(options)));
+  made->endpoint_ = endpoint;
+  made->endpoint_.query.clear();
+  made->shown_ = shown;
+  const bool amazon = endpoint.host.starts_with("s3.") && endpoint.host.ends_with(".amazonaws.com");
+  made->bucket_in_ = amazon ? Store::BucketIn::kHost : Store::BucketIn::kPath;
+  store = std::move(made);
+  return store.get();
+}
+
+Result<Location> Stores::find_default() {
+  const net::Url endpoint = MR_TRY(net::parse_url(settings_.endpoint).within("MILLRACE_ENDPOINT"));
+  Store* store = MR_TRY(open("mr://", endpoint, settings_.credentials));
+  return Location{store, "", "", endpoint};
+}
+
+Result<Location> Stores::find(std::string_view address) {
+  const net::Url url = MR_TRY(net::parse_url(address));
+  Location location;
+  if (url.scheme == "mr" || url.scheme == "s3") {
+    if (url.scheme == "mr") {
+      location = MR_TRY(find_default());
+    } else {
+      const std::string endpoint = settings_.aws_endpoint.empty()
+                                       ? fmt::format("https://s3.{}.amazonaws.com", settings_.aws_region)
+                                       : settings_.aws_endpoint;
+      const net::Url parsed = MR_TRY(net::parse_url(endpoint).within("AWS_ENDPOINT_URL"));
+      location.store = MR_TRY(open("s3://", parsed, settings_.aws_credentials));
+    }
+    location.bucket = url.host;
+    if (url.path.size() > 1) location.key = MR_TRY(net::percent_decode(url.path.substr(1)));
+    location.url = location.store->url(location.bucket, location.key);
+    return location;
+  }
+  net::Url endpoint = url;
+  endpoint.path = "/";
+  endpoint.query.clear();
+  // Whoever made a presigned address has signed already.
+  const bool presigned = url.query.find("X-Amz-Signature=") != std::string::npos;
+  location.store = MR_TRY(open(endpoint.text(), endpoint, presigned ? std::nullopt : settings_.credentials));
+  const std::string path = MR_TRY(net::percent_decode(url.path.substr(1)));
+  const size_t slash = std::min(path.find('/'), path.size());
+  location.bucket = path.substr(0, slash);
+  location.key = path.substr(std::min(slash + 1, path.size()));
+  location.url = url;
+  return location;
+}
+
+}  // namespace millrace::transfer

@@ -1,0 +1,80 @@
+// Stores: addresses of objects turned into a store that answers and the bucket and key in it.
+//
+//   http(s)://host/bucket/key  that host; keys from MILLRACE_ACCESS_KEY and MILLRACE_SECRET_KEY, if set
+//   mr://bucket/key            the store at MILLRACE_ENDPOINT (http://127.0.0.1:9400); the same keys
+//   s3://bucket/key            AWS_ENDPOINT_URL or Amazon; keys from the environment or ~/.aws/credentials
+//
+// TLS: MILLRACE_CA_FILE names authorities to trust, MILLRACE_INSECURE_TLS trusts any certificate.
+// A Store keeps its connections; all threads share it. Stores is thread-safe and outlives its locations.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "net/client.h"
+
+namespace millrace::transfer {
+
+// What the environment says about stores.
+struct Settings {
+  std::string endpoint = "http://127.0.0.1:9400";
+  std::optional<net::Credentials> credentials;
+  std::string aws_endpoint;  // empty: Amazon
+  std::optional<net::Credentials> aws_credentials;
+  std::string aws_region = "us-east-1";
+  net::Verify verify = net::Verify::kPeer;
+  std::string ca_file;
+};
+Result<Settings> read_settings();
+// The keys of one profile in the text of ~/.aws/credentials.
+std::optional<net::Credentials> find_profile(std::string_view text, std::string_view profile);
+
+class Store {
+ public:
+  net::Client& client() { return *client_; }
+  // Buckets are the first part of the path, or of the host name as Amazon wants it.
+  net::Url url(const std::string& bucket, const std::string& key, std::string query = {}) const;
+  // The address as a person would write it.
+  std::string text(const std::string& bucket, const std::string& key) const;
+
+ private:
+  friend class Stores;
+  enum class BucketIn { kPath, kHost };
+  net::Url endpoint_;
+  BucketIn bucket_in_ = BucketIn::kPath;
+  std::string shown_;  // "mr://", "http://host:9400/"
+  std::unique_ptr<net::Client> client_;
+};
+
+struct Location {
+  Store* store = nullptr;
+  std::string bucket;  // empty: the store itself
+  std::string key;     // empty: the bucket
+  // The address as given, for servers that are no object stores and for presigned addresses.
+  net::Url url;
+  std::string text() const { return store->text(bucket, key); }
+  Location with_key(const std::string& other) const;
+};
+
+class Stores {
+ public:
+  explicit Stores(Settings settings) : settings_(std::move(settings)) {}
+
+  Result<Location> find(std::string_view address);
+  Result<Location> find_default();  // the store of mr://, no bucket
+
+ private:
+  Result<Store*> open(const std::string& shown, const net::Url& endpoint,
+                      std::optional<net::Credentials> credentials);
+
+  const Settings settings_;
+  std::mutex mutex_;
+  std::map<std::string, std::unique_ptr<Store>> stores_;  // guarded by mutex_; by what is shown
+};
+
+}  // namespace millrace::transfer

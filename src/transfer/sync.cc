@@ -1,0 +1,210 @@
+// Directions, trees, and what differs.
+#include "transfer/sync.h"
+
+#include <algorithm>
+#include <atomic>
+#include <filesystem>
+#include <mutex>
+
+#include "base/file.h"
+#include "base/threads.h"
+#include "net/digest.h"
+#include "transfer/download.h"
+#include "transfer/select.h"
+#include "transfer/stream_upload.h"
+
+namespace millrace::transfer {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+Result<Transferred> copy_between_stores(const Location& from, const Location& to,
+                                        const TransferOptions& options) {
+  if (from.store == to.store && from.url.query.empty()) {
+    const ObjectHead head = MR_TRY(get_head(from));
+    MR_TRY(copy_object(from, to));
+    if (options.progress != nullptr) options.progress->add(head.size.value_or(0), 0);
+    return Transferred{head.size.value_or(0), 0};
+  }
+  StreamUpload upload(to, options.put);
+  const Transferred done = MR_TRY(
+      download_stream(from, options.progress, [&](std::string_view bytes) { return upload.write(bytes); }));
+  MR_TRY(upload.finish());
+  return done;
+}
+
+Result<Transferred> upload_standard_input(const Location& to, const TransferOptions& options) {
+  File input = MR_TRY(File::standard_input());
+  StreamUpload upload(to, options.put);
+  std::vector<std::byte> buffer(net::kReadBytes);
+  while (true) {
+    const size_t got = MR_TRY(input.read_some(buffer));
+    if (got == 0) break;
+    MR_TRY(upload.write({reinterpret_cast<const char*>(buffer.data()), got}));
+    if (options.progress != nullptr) options.progress->add(got, 0);
+  }
+  MR_TRY(upload.finish());
+  return Transferred{upload.bytes(), 0};
+}
+
+Status make_directory_for(const std::string& path) {
+  std::error_code failure;
+  fs::create_directories(directory_of(path), failure);
+  if (failure) return make_system_error(failure.value(), "making the directory of " + path);
+  return {};
+}
+
+}  // namespace
+
+Result<Transferred> copy_one(const Copy& copy, const TransferOptions& options) {
+  const auto& [from, to, size] = copy;
+  if (from.object && to.object) return copy_between_stores(*from.object, *to.object, options);
+  if (to.object) {
+    if (from.path == kStandardStream) return upload_standard_input(*to.object, options);
+    return upload_file(from.path, *to.object, options);
+  }
+  if (!from.object)
+    return make_error(Code::kInvalid, "neither {} nor {} is in a store", from.path, to.path)
+        .with_hint("use cp of the system");
+  if (to.path == kStandardStream) {
+    File output = MR_TRY(File::standard_output());
+    return download_stream(*from.object, options.progress,
+                           [&](std::string_view bytes) { return output.write_all(bytes); });
+  }
+  MR_TRY(make_directory_for(to.path));
+  return download_file(*from.object, to.path, options);
+}
+
+Result<CopyReport> copy_all(const std::vector<Copy>& copies, const TransferOptions& options) {
+  CopyReport report;
+  if (copies.empty()) return report;
+  const unsigned jobs = std::max(1U, options.jobs);
+  const auto threads = static_cast<unsigned>(std::min<size_t>(jobs, copies.size()));
+  TransferOptions each = options;
+  each.jobs = std::max(1U, jobs / threads);
+  std::mutex mutex;
+  std::atomic<size_t> next = 0;
+  MR_TRY(run_threads(threads, [&] {
+    for (size_t i = next++; i < copies.size(); i = next++) {
+      auto done = copy_one(copies[i], each);
+      const std::lock_guard lock(mutex);
+      if (!done) {
+        Error failure = done.take_error();
+        const bool named = failure.message().find(copies[i].from.text()) != std::string::npos;
+        report.failures.push_back(named ? std::move(failure)
+                                        : std::move(failure).within(copies[i].from.text()));
+        continue;
+      }
+      ++report.copied;
+      report.bytes += done->bytes;
+      report.resumed_bytes += done->resumed_bytes;
+    }
+  }));
+  return report;
+}
+
+namespace {
+
+Result<Tree> read_directory(const std::string& root) {
+  Tree tree;
+  std::error_code failure;
+  if (!fs::exists(root, failure)) return tree;
+  fs::recursive_directory_iterator at(root, failure);
+  for (; !failure && at != fs::recursive_directory_iterator(); at.increment(failure)) {
+    std::error_code ignored;
+    if (!at->is_regular_file(ignored)) continue;
+    const std::string path = at->path().string();
+    // Pieces of downloads under way are nobody's data.
+    if (path.ends_with(".part") || path.ends_with(".part.state")) continue;
+    const auto written = fs::last_write_time(at->path(), ignored);
+    const auto since = std::chrono::file_clock::to_sys(written).time_since_epoch();
+    TreeEntry entry;
+    entry.size = at->file_size(ignored);
+    entry.modified_ms = std::chrono::duration_cast<std::chrono::milliseconds>(since).count();
+    tree[at->path().lexically_relative(root).string()] = std::move(entry);
+  }
+  if (failure) return make_system_error(failure.value(), "reading the directory " + root);
+  return tree;
+}
+
+std::string prefix_of(const Location& root) {
+  return root.key.empty() || root.key.ends_with('/') ? root.key : root.key + "/";
+}
+
+// Not different as far as can be told without reading the object.
+Result<bool> is_same(const TreeEntry& from, const TreeEntry& to, const Place& local, Compare compare) {
+  if (from.size != to.size) return false;
+  if (!from.etag.empty() && !to.etag.empty() && from.etag == to.etag) return true;
+  const std::string& etag = from.etag.empty() ? to.etag : from.etag;
+  const bool is_md5 = etag.size() == 32 && etag.find_first_not_of("0123456789abcdef") == std::string::npos;
+  if (compare == Compare::kContent && is_md5 && !local.object) {
+    const MappedFile mapped = MR_TRY(MappedFile::open(local.path));
+    return net::to_hex(net::digest(net::DigestKind::kMd5, mapped.bytes())) == etag;
+  }
+  // To the second: HTTP dates have no more.
+  return to.modified_ms / 1000 >= from.modified_ms / 1000;
+}
+
+}  // namespace
+
+Result<Tree> read_tree(const Place& root) {
+  if (!root.object) return read_directory(root.path);
+  Tree tree;
+  const std::string prefix = prefix_of(*root.object);
+  MR_TRY(list_objects(root.object->with_key(prefix), Depth::kAll, [&](Listing& page) -> Status {
+    for (ObjectSummary& object : page.objects) {
+      if (object.key.ends_with('/')) continue;
+      tree[object.key.substr(prefix.size())] = {object.size, object.modified_ms, object.etag};
+    }
+    return {};
+  }));
+  return tree;
+}
+
+Place place_below(const Place& root, const std::string& relative) {
+  if (!root.object) return {std::nullopt, (fs::path(root.path) / relative).string()};
+  return {root.object->with_key(prefix_of(*root.object) + relative), ""};
+}
+
+Result<SyncPlan> plan_sync(const Place& from, const Place& to, Compare compare) {
+  const Tree here = MR_TRY(read_tree(from));
+  const Tree there = MR_TRY(read_tree(to));
+  SyncPlan plan;
+  for (const auto& [name, entry] : here) {
+    if (!to.object) MR_TRY(check_relative(name));
+    const auto other = there.find(name);
+    if (other != there.end()) {
+      const Place local = place_below(from.object ? to : from, name);
+      if (MR_TRY(is_same(entry, other->second, local, compare))) {
+        ++plan.same;
+        continue;
+      }
+    }
+    plan.copy.push_back(name);
+    plan.bytes += entry.size;
+  }
+  for (const auto& [name, entry] : there) {
+    if (!here.contains(name)) plan.remove.push_back(name);
+  }
+  return plan;
+}
+
+Status remove_all(const Place& root, const std::vector<std::string>& relatives) {
+  if (!root.object) {
+    for (const std::string& relative : relatives) {
+      MR_TRY(check_relative(relative));
+      MR_TRY(remove_file_if_present(place_below(root, relative).path));
+    }
+    return {};
+  }
+  for (size_t at = 0; at < relatives.size(); at += kMostRemovals) {
+    std::vector<std::string> keys;
+    for (size_t i = at; i < std::min(at + kMostRemovals, relatives.size()); ++i)
+      keys.push_back(prefix_of(*root.object) + relatives[i]);
+    MR_TRY(remove_objects(*root.object, keys));
+  }
+  return {};
+}
+
+}  // namespace millrace::transfer

@@ -1,0 +1,43 @@
+"""A mounted lossyfs, whose power can be cut."""
+import os
+import pathlib
+import signal
+import subprocess
+
+from conftest import HANG_SECONDS, REPOSITORY
+
+
+def program():
+    return os.path.join(REPOSITORY, os.environ.get("LOSSYFS", "build/release/tests/faults/lossyfs"))
+
+
+class Lossy:
+    def __init__(self, mountpoint, sync_ms=0, seed=1):
+        self.path = pathlib.Path(mountpoint)
+        self.command = [program(), str(self.path), "--sync-ms", str(sync_ms), "--seed", str(seed)]
+
+    def __enter__(self):
+        self.path.mkdir(parents=True, exist_ok=True)
+        self.process = subprocess.Popen(self.command, stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout.readline() == "mounted\n"
+        return self
+
+    def cut_power(self, torn=False):
+        """Nobody may have files open."""
+        self.process.send_signal(signal.SIGUSR2 if torn else signal.SIGUSR1)
+        assert self.process.stdout.readline().startswith("power lost")
+
+    def set_writable(self, writable):
+        """The other way round than it is now."""
+        self.process.send_signal(signal.SIGHUP)
+        assert self.process.stdout.readline() == ("writable\n" if writable else "read-only\n")
+
+    def __exit__(self, *_):
+        # The name goes at once, also where a failed test left something open.
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            self.process.wait(timeout=HANG_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            subprocess.run(["umount", "--lazy", str(self.path)], capture_output=True)
