@@ -103,7 +103,9 @@ Result<std::shared_ptr<const Object>> Core::load(const std::string& bucket, cons
         // Record and bytes are read one after the other: a commit in between looks like damage. The index
         // shows it a moment before the cache's epoch does.
         const Lookup again = look_up(*drives, bucket, key);
-        if (again.current() == nullptr || !(again.current()->record == current->record)) continue;
+        if (again.current() == nullptr || again.current()->drive != current->drive ||
+            !(again.current()->record == current->record))
+          continue;
         const std::string why = bytes ? "its bytes do not match its record" : bytes.error().message();
         report({bucket, key, current->drive->path(), 0, why});
         return make_error(Code::kCorrupt, "{}/{} on drive {}: {}", bucket, key, current->drive->path(), why);
