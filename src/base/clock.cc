@@ -49,6 +49,12 @@ void put_four(char* at, int value) {
   put_two(at, static_cast<unsigned>(value / 100));
   put_two(at + 2, static_cast<unsigned>(value % 100));
 }
+
+uint64_t microseconds_of(clockid_t clock) {
+  std::timespec now{};
+  ::clock_gettime(clock, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000 + static_cast<uint64_t>(now.tv_nsec) / 1000;
+}
 }  // namespace
 
 int64_t wall_ms() {
@@ -58,9 +64,17 @@ int64_t wall_ms() {
 }
 
 uint64_t steady_us() {
-  std::timespec now{};
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1'000'000 + static_cast<uint64_t>(now.tv_nsec) / 1000;
+  return microseconds_of(CLOCK_MONOTONIC);
+}
+
+uint64_t coarse_us() {
+  return microseconds_of(CLOCK_MONOTONIC_COARSE);
+}
+
+double process_cpu_seconds() {
+  std::timespec used{};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+  return static_cast<double>(used.tv_sec) + static_cast<double>(used.tv_nsec) / 1e9;
 }
 
 std::string format_http_date(int64_t wall_ms) {

@@ -48,6 +48,12 @@ bool is_utf8(std::string_view text) {
   return true;
 }
 
+std::string_view trim(std::string_view text, std::string_view blanks) {
+  const size_t begin = text.find_first_not_of(blanks);
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(blanks) - begin + 1);
+}
+
 std::vector<std::string> split_words(std::string_view text) {
   std::vector<std::string> words;
   while (!text.empty()) {

@@ -15,6 +15,9 @@ std::string printable(std::string_view text, size_t most = 4096);
 
 bool is_utf8(std::string_view text);
 
+// Without the blanks around it. Line ends are none unless asked for: whoever parses strictly must see them.
+std::string_view trim(std::string_view text, std::string_view blanks = " \t");
+
 // "jpg,cls png" -> jpg, cls, png: commas and spaces separate, empty words are dropped.
 std::vector<std::string> split_words(std::string_view text);
 

@@ -1,8 +1,8 @@
 // millrace bench store: how fast a store is, and what that costs on both sides.
-#include <sys/resource.h>
 
 #include <charconv>
 
+#include "base/clock.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/copying.h"
@@ -29,15 +29,6 @@ Result<double> parse_seconds(std::string_view text) {
     return make_error(Code::kInvalid, "\"{}\" is not a duration", text)
         .with_hint("for example 10s, 500ms or 2m");
   return value * factor;
-}
-
-double own_cpu_seconds() {
-  rusage usage{};
-  ::getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& time) {
-    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
 // Only our own server says it; others answer something else, and that is fine.
@@ -125,13 +116,13 @@ Status run(Shell& shell, BenchFlags& flags) {
   if (place.bucket.empty()) return make_error(Code::kInvalid, "{} names no bucket", flags.address);
   MR_TRY(prepare(place, flags.load));
   const auto server_before = find_server_cpu_seconds(place);
-  const double client_before = own_cpu_seconds();
+  const double client_before = process_cpu_seconds();
   transfer::LoadReport report;
   {
     const auto bar = shell.bar("measuring");
     report = MR_TRY(transfer::run_load(place, flags.load, &shell.progress));
   }
-  Costs costs{own_cpu_seconds() - client_before, std::nullopt};
+  Costs costs{process_cpu_seconds() - client_before, std::nullopt};
   const auto server_after = find_server_cpu_seconds(place);
   if (server_before && server_after) costs.server_seconds = *server_after - *server_before;
   if (!flags.keep) MR_TRY(transfer::clean_load(place));

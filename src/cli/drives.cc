@@ -31,13 +31,13 @@ void show(Shell& shell, const Json& answer) {
 }
 
 Status list(Shell& shell, const DriveFlags& flags) {
-  show(shell, MR_TRY(administer(flags.endpoint, "GET", "drives", Json())));
+  show(shell, MR_TRY(administer(shell, flags.endpoint, "GET", "drives", Json())));
   return {};
 }
 
 Status change(Shell& shell, const DriveFlags& flags, const std::string& action) {
-  show(shell,
-       MR_TRY(administer(flags.endpoint, "POST", "drives", {{"action", action}, {"path", flags.path}})));
+  show(shell, MR_TRY(administer(shell, flags.endpoint, "POST", "drives",
+                                {{"action", action}, {"path", flags.path}})));
   return {};
 }
 

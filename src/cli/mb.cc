@@ -41,9 +41,10 @@ Status change(Shell& shell, const BucketFlags& flags) {
   if (!flags.etag.empty()) settings["etag"] = flags.etag;
   if (!flags.verify.empty()) settings["verify"] = flags.verify;
   if (!flags.anonymous_read.empty()) settings["anonymous_read"] = flags.anonymous_read == "on";
-  const Json answer = settings.empty()
-                          ? MR_TRY(administer(flags.endpoint, "GET", "buckets", Json()))
-                          : MR_TRY(administer(flags.endpoint, "PUT", "buckets/" + flags.address, settings));
+  const Json answer =
+      settings.empty()
+          ? MR_TRY(administer(shell, flags.endpoint, "GET", "buckets", Json()))
+          : MR_TRY(administer(shell, flags.endpoint, "PUT", "buckets/" + flags.address, settings));
   if (shell.json) {
     Shell::print(answer);
     return {};

@@ -1,9 +1,8 @@
 // One request, one JSON answer.
 #include "cli/remote.h"
 
-#include <cstdlib>
-
 #include "net/client.h"
+#include "transfer/stores.h"
 
 namespace millrace::cli {
 
@@ -11,37 +10,21 @@ namespace {
 
 constexpr uint64_t kMaxAnswer = 64 << 20;
 
-std::string environment(const char* name) {
-  const char* text = std::getenv(name);
-  return text != nullptr ? text : "";
-}
-
 }  // namespace
 
-std::string endpoint_or_default(const std::string& endpoint) {
-  std::string chosen = endpoint.empty() ? environment("MILLRACE_ENDPOINT") : endpoint;
-  if (chosen.empty()) chosen = "http://127.0.0.1:9400";
-  while (chosen.ends_with('/')) chosen.pop_back();
-  return chosen;
-}
-
-Result<Json> administer(const std::string& endpoint, const std::string& method, const std::string& what,
-                        const Json& body) {
-  net::ClientOptions options;
-  options.most_attempts = 1;
-  net::Credentials credentials;
-  credentials.access_key = environment("MILLRACE_ACCESS_KEY");
-  credentials.secret_key = environment("MILLRACE_SECRET_KEY");
-  if (!credentials.access_key.empty()) options.credentials = credentials;
-  const auto client = MR_TRY(net::Client::make(options));
-  const std::string base = endpoint_or_default(endpoint);
+Result<Json> administer(Shell& shell, const std::string& endpoint, const std::string& method,
+                        const std::string& what, const Json& body) {
+  transfer::Stores* stores = MR_TRY(shell.stores());
+  const transfer::Location node = MR_TRY(endpoint.empty() ? stores->find_default() : stores->find(endpoint));
   net::Request request;
   request.method = method;
-  request.url = MR_TRY(net::parse_url(base + "/-/" + what));
+  request.url = node.store->url("", "");
+  const std::string base = request.url.text();
+  request.url.path = "/-/" + what;
   request.repeat = net::Repeat::kNever;
   const std::string text = body.is_null() ? "" : body.dump();
   request.body = std::string_view(text);
-  auto response = client->send(request);
+  auto response = node.store->client().send(request);
   if (!response)
     return std::move(response)
         .within("asking the node at " + base)

@@ -1,8 +1,6 @@
 // JSON in, JSON out.
 #include "cluster/administration.h"
 
-#include <sys/resource.h>
-
 #include <nlohmann/json.hpp>
 
 #include "base/clock.h"
@@ -19,13 +17,6 @@ constexpr size_t kMaxBody = 64 << 10;
 
 std::string dump(const Json& json) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
-}
-
-double cpu_seconds() {
-  rusage usage{};
-  ::getrusage(RUSAGE_SELF, &usage);
-  return static_cast<double>(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
-         static_cast<double>(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
 }
 
 Json meter_json(const Meter::Reading& reading) {
@@ -140,7 +131,7 @@ Json status_json(NodeView view) {
   for (const auto& bucket : store.buckets()) buckets.push_back(bucket->name);
   return {{"node", store.node_id()},
           {"uptime_seconds", (steady_us() - view.started_us) / 1'000'000},
-          {"cpu_seconds", cpu_seconds()},
+          {"cpu_seconds", process_cpu_seconds()},
           {"connections", view.server.connections()},
           {"requests_under_way", view.server.requests_under_way()},
           {"stopping", view.server.is_draining()},

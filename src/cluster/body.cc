@@ -170,6 +170,14 @@ net::Task<Result<std::shared_ptr<const store::Object>>> finish_writer(Call& call
   co_return co_await net::await_callback<Answer>(call.connection.loop(), std::move(start));
 }
 
+net::Task<Result<std::shared_ptr<const store::Object>>> receive_object(Call& call, UploadBody& body,
+                                                                       store::Writer& writer) {
+  auto received = co_await body.receive(call, writer);
+  if (!received) co_return received.take_error();
+  store::Finish finish{body.etag(), body.checksums()};
+  co_return co_await finish_writer(call, writer, std::move(finish));
+}
+
 net::Task<Status> UploadBody::receive(Call& call, store::Writer& writer) {
   Status received;
   if (chunks_) {

@@ -20,6 +20,9 @@ Settings Config::settings() {
   table.add("workers", workers, Unit::kCount, "Threads for what waits for drives: lists, lookups, copies.");
   table.add("max_connections", max_connections, Unit::kCount,
             "Connections at a time; more are answered 503.");
+  table.add(
+      "busy_wait_us", busy_wait_us, Unit::kCount,
+      "Microseconds a serving thread looks for the next request before it sleeps. 0: it sleeps at once.");
   table.add("access_log", access_log, "Log every request as key=value on standard error.");
   table.add("stop_seconds", stop_seconds, Unit::kSeconds,
             "How long requests under way may take to finish when the node stops.");

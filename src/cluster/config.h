@@ -24,6 +24,7 @@ struct Config {
   uint64_t threads = 0;
   uint64_t workers = 32;
   uint64_t max_connections = 10'000;
+  uint64_t busy_wait_us = 50;
   bool access_log = false;
   uint64_t stop_seconds = 30;
   store::StoreOptions store;

@@ -116,7 +116,6 @@ Gateway::Gateway(Services services, KeyFile& keys, GatewayOptions options)
       started_us_(steady_us()) {}
 
 net::Task<Status> Gateway::handle(net::Connection& connection) {
-  const uint64_t begun = steady_us();
   Call call(services_, connection);
   Status done;
   auto located = locate(call);
@@ -125,7 +124,7 @@ net::Task<Status> Gateway::handle(net::Connection& connection) {
   } else {
     done = co_await dispatch(call);
   }
-  const uint64_t took = steady_us() - begun;
+  const uint64_t took = steady_us() - connection.began_us();
   meters_.count(call.operation, connection.bytes_received(), connection.bytes_sent(), took,
                 connection.response_status());
   if (options_.access_log) log_access(call, took);

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/file_stamp.h"
 #include "net/digest.h"
 
 namespace millrace::cluster {
@@ -16,12 +17,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 constexpr uint64_t kMaxFileBytes = 16 << 20;
-
-std::string stamp_of(const std::string& path) {
-  struct stat found{};
-  if (::stat(path.c_str(), &found) != 0) return "absent";
-  return fmt::format("{}.{}.{}.{}", found.st_ino, found.st_size, found.st_mtim.tv_sec, found.st_mtim.tv_nsec);
-}
 
 Key key_from_json(const Json& json) {
   Key key;
@@ -138,7 +133,7 @@ Status KeyRing::save(const std::string& path) const {
 
 Result<std::unique_ptr<KeyFile>> KeyFile::open(std::string path) {
   std::unique_ptr<KeyFile> file(new KeyFile(std::move(path)));
-  file->stamp_ = stamp_of(file->path_);
+  file->stamp_ = file_stamp(file->path_);
   file->ring_ = std::make_shared<const KeyRing>(MR_TRY(KeyRing::load(file->path_)));
   return file;
 }
@@ -146,10 +141,10 @@ Result<std::unique_ptr<KeyFile>> KeyFile::open(std::string path) {
 std::shared_ptr<const KeyRing> KeyFile::current() {
   constexpr uint64_t kLookEveryUs = 500'000;
   std::lock_guard lock(mutex_);
-  const uint64_t now = steady_us();
+  const uint64_t now = coarse_us();
   if (now - looked_us_ < kLookEveryUs) return ring_;
   looked_us_ = now;
-  const std::string stamp = stamp_of(path_);
+  const std::string stamp = file_stamp(path_);
   if (stamp == stamp_) return ring_;
   auto loaded = KeyRing::load(path_);
   if (!loaded) return ring_;

@@ -3,11 +3,12 @@
 
 #include <prometheus/metric_family.h>
 #include <prometheus/text_serializer.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <limits>
 #include <vector>
+
+#include "base/clock.h"
 
 namespace millrace::cluster {
 
@@ -139,11 +140,8 @@ std::string Meters::prometheus_text(store::Store& store, const net::Server& serv
   families.add("millrace_connections", "Open connections", MetricType::Gauge, {}, server.connections());
   families.add("millrace_requests_under_way", "Requests being served", MetricType::Gauge, {},
                server.requests_under_way());
-  rusage usage{};
-  ::getrusage(RUSAGE_SELF, &usage);
   families.add("millrace_cpu_seconds_total", "Processor time", MetricType::Counter, {},
-               static_cast<double>(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
-                   static_cast<double>(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6);
+               process_cpu_seconds());
   return prometheus::TextSerializer().Serialize(families.all());
 }
 

@@ -212,13 +212,7 @@ net::Task<Status> put_part(Call& call) {
   options.size = body->size();
   auto writer = call.store().put_part(std::move(options));
   if (!writer) co_return co_await call.refuse(writer.error(), About::kUpload);
-  auto received = co_await body->receive(call, **writer);
-  if (!received) {
-    if (received.error().code() == Code::kUnavailable) co_return received;
-    co_return co_await call.refuse(received.error(), About::kUpload);
-  }
-  store::Finish finish{body->etag(), body->checksums()};
-  auto part = co_await finish_writer(call, **writer, std::move(finish));
+  auto part = co_await receive_object(call, *body, **writer);
   if (!part) co_return co_await call.refuse(part.error(), About::kUpload);
   net::HeadBuilder& head = call.connection.start(200);
   head.add("ETag", quoted_etag((*part)->record().etag));

@@ -5,8 +5,6 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "net/connection.h"
-#include "net/task.h"
 
 namespace millrace::cluster {
 

@@ -132,14 +132,7 @@ net::Task<Status> put_object(Call& call) {
   options.size = body->size();
   auto writer = call.store().put(std::move(options));
   if (!writer) co_return co_await call.refuse(writer.error(), About::kBucket);
-  auto received = co_await body->receive(call, **writer);
-  if (!received) {
-    // A client that has gone away gets no answer.
-    if (received.error().code() == Code::kUnavailable) co_return received;
-    co_return co_await call.refuse(received.error(), About::kObject);
-  }
-  store::Finish finish{body->etag(), body->checksums()};
-  auto object = co_await finish_writer(call, **writer, std::move(finish));
+  auto object = co_await receive_object(call, *body, **writer);
   if (!object) co_return co_await call.refuse(object.error(), About::kObject);
   co_return co_await answer_put(call, **object);
 }

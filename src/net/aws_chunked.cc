@@ -24,12 +24,6 @@ Error bad_signature(std::string_view what) {
   return make_error(Code::kDenied, "the signature of {} is wrong", what);
 }
 
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
-  return text;
-}
-
 }  // namespace
 
 AwsChunkedDecoder::AwsChunkedDecoder(std::optional<ChunkSigner> signer, Trailers trailers)
@@ -75,7 +69,7 @@ Result<AwsChunkedDecoder::Step> AwsChunkedDecoder::take_line(std::string_view in
 
 Status AwsChunkedDecoder::take_chunk_line(std::string_view line) {
   const size_t digits = std::min(line.find(';'), line.size());
-  const std::string_view size = trimmed(line.substr(0, digits));
+  const std::string_view size = trim(line.substr(0, digits));
   const auto [end, failure] = std::from_chars(size.data(), size.data() + size.size(), left_, 16);
   if (size.empty() || size.size() > kMaxSizeDigits || failure != std::errc{} ||
       end != size.data() + size.size())
@@ -85,7 +79,7 @@ Status AwsChunkedDecoder::take_chunk_line(std::string_view line) {
   while (!rest.empty()) {
     rest.remove_prefix(1);
     const size_t next = std::min(rest.find(';'), rest.size());
-    const std::string_view extension = trimmed(rest.substr(0, next));
+    const std::string_view extension = trim(rest.substr(0, next));
     if (extension.starts_with(kSignatureExtension)) signature_ = extension.substr(kSignatureExtension.size());
     rest.remove_prefix(next);
   }
@@ -129,8 +123,8 @@ Status AwsChunkedDecoder::take_trailer_line(std::string_view line) {
   if (expect_ == Trailers::kNone) return bad_form("there are trailing headers that were not announced");
   const size_t colon = line.find(':');
   if (colon == std::string_view::npos || colon == 0) return bad_form("a trailing header has no name");
-  const std::string name = lower_case(trimmed(line.substr(0, colon)));
-  const std::string_view value = trimmed(line.substr(colon + 1));
+  const std::string name = lower_case(trim(line.substr(0, colon)));
+  const std::string_view value = trim(line.substr(colon + 1));
   if (name == kTrailerSignature) {
     if (!wants_signature) return {};
     if (!equal_secrets(signer_->trailer(to_hex(digest(DigestKind::kSha256, trailer_text_))), value))

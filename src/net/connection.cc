@@ -59,7 +59,7 @@ Connection::Connection(Loop& loop, int socket, std::shared_ptr<const ServerTls> 
   if (tls) tls_ = std::make_unique<TlsSession>(std::move(tls));
   buffer_.reset(new char[kStartBuffer]);
   capacity_ = kStartBuffer;
-  wait_until_us_ = steady_us() + kHeadUs;
+  wait_until_us_ = coarse_us() + kHeadUs;
 }
 
 Connection::~Connection() {
@@ -141,17 +141,27 @@ Task<Status> Connection::transmit(std::string_view bytes, More more) {
     }
     co_return Status();
   }
+  co_return co_await transmit_raw(bytes, more);
+}
+
+// What the socket takes at once; errors are left to the next attempt.
+size_t Connection::transmit_at_once(std::string_view bytes, More more) {
+  const ssize_t done = ::send(watch_.descriptor, bytes.data(), bytes.size(),
+                              MSG_NOSIGNAL | (more == More::kYes ? MSG_MORE : 0));
+  if (done < 0) return 0;
+  bytes_sent_ += static_cast<size_t>(done);
+  return static_cast<size_t>(done);
+}
+
+// Bytes as the peer will see them.
+Task<Status> Connection::transmit_raw(std::string_view bytes, More more) {
   while (!bytes.empty()) {
-    const ssize_t done = ::send(watch_.descriptor, bytes.data(), bytes.size(),
-                                MSG_NOSIGNAL | (more == More::kYes ? MSG_MORE : 0));
-    if (done >= 0) {
-      bytes.remove_prefix(static_cast<size_t>(done));
-      bytes_sent_ += static_cast<size_t>(done);
-      continue;
-    }
+    const size_t done = transmit_at_once(bytes, more);
+    bytes.remove_prefix(done);
+    if (done > 0) continue;
     if (errno == EINTR) continue;
     if (errno != EAGAIN && errno != EWOULDBLOCK) co_return gone(errno, "sending");
-    wait_until_us_ = steady_us() + kStallUs;
+    wait_until_us_ = coarse_us() + kStallUs;
     auto waited = co_await wait_writable();
     if (!waited) co_return waited.take_error();
   }
@@ -187,22 +197,11 @@ Task<Status> Connection::transmit_two(std::string_view first, std::string_view s
 }
 
 Task<Status> Connection::flush_tls(More more) {
-  while (true) {
-    const std::string_view pending = tls_->pending();
-    if (pending.empty()) co_return Status();
-    const ssize_t done = ::send(watch_.descriptor, pending.data(), pending.size(),
-                                MSG_NOSIGNAL | (more == More::kYes ? MSG_MORE : 0));
-    if (done >= 0) {
-      tls_->sent(static_cast<size_t>(done));
-      bytes_sent_ += static_cast<size_t>(done);
-      continue;
-    }
-    if (errno == EINTR) continue;
-    if (errno != EAGAIN && errno != EWOULDBLOCK) co_return gone(errno, "sending");
-    wait_until_us_ = steady_us() + kStallUs;
-    auto waited = co_await wait_writable();
-    if (!waited) co_return waited.take_error();
-  }
+  const std::string_view pending = tls_->pending();
+  if (pending.empty()) co_return Status();
+  auto sent = co_await transmit_raw(pending, more);
+  if (sent) tls_->sent();
+  co_return sent;
 }
 
 Task<Status> Connection::handshake() {
@@ -256,7 +255,7 @@ Task<Result<bool>> Connection::read_request() {
   bytes_received_ = end_ - begin_;
   bytes_sent_ = 0;
   if (begin_ == end_) begin_ = end_ = 0;
-  const uint64_t now = steady_us();
+  const uint64_t now = coarse_us();
   bool begun = begin_ < end_;
   wait_until_us_ = now + (begun ? kHeadUs : kIdleUs);
   while (true) {
@@ -283,11 +282,11 @@ Task<Result<bool>> Connection::read_request() {
       co_return filled.take_error();
     }
     // Once: whoever drips empty lines is not given more time for each.
-    if (!begun) wait_until_us_ = steady_us() + kHeadUs;
+    if (!begun) wait_until_us_ = coarse_us() + kHeadUs;
     begun = true;
   }
   began_us_ = steady_us();
-  wait_until_us_ = began_us_ + kStallUs;
+  wait_until_us_ = coarse_us() + kStallUs;
   body_left_ = request_.content_length.value_or(0);
   chunks_.reset();
   if (request_.chunked) chunks_.emplace();
@@ -307,9 +306,9 @@ Task<Result<size_t>> Connection::read_body(std::span<std::byte> into) {
     auto answered = co_await answer_expectation();
     if (!answered) co_return answered.take_error();
   }
-  const uint64_t now = steady_us();
+  const uint64_t now = coarse_us();
   wait_until_us_ = now + kStallUs;
-  const uint64_t seconds = (now - began_us_) / 1'000'000;
+  const uint64_t seconds = now > began_us_ ? (now - began_us_) / 1'000'000 : 0;
   if (seconds > 60 && bytes_received_ / seconds < kLeastBytesPerSecond) {
     co_return make_error(Code::kUnavailable, "the client sends less than {} bytes a second",
                          kLeastBytesPerSecond);
@@ -409,7 +408,10 @@ Task<Status> Connection::send_head(std::optional<uint64_t> length) {
   const std::string& head = head_.finish(request_.keep_alive);
   const bool body_follows = request_.method != "HEAD" && length != uint64_t{0};
   if (body_follows && !tls_ && length.value_or(kCorkAbove + 1) > kCorkAbove) cork(true);
-  co_return co_await transmit(head, body_follows && !corked_ ? More::kYes : More::kNo);
+  const More more = body_follows && !corked_ ? More::kYes : More::kNo;
+  const size_t sent = tls_ ? 0 : transmit_at_once(head, more);
+  if (sent == head.size()) co_return Status();
+  co_return co_await transmit(std::string_view(head).substr(sent), more);
 }
 
 Task<Status> Connection::send_bytes(std::string_view bytes) {
@@ -446,7 +448,7 @@ Task<Status> Connection::send_file(int descriptor, uint64_t offset, uint64_t siz
     if (done == 0) co_return make_error(Code::kCorrupt, "a stored file is shorter than its record says");
     if (errno == EINTR) continue;
     if (errno != EAGAIN && errno != EWOULDBLOCK) co_return gone(errno, "sending a file");
-    wait_until_us_ = steady_us() + kStallUs;
+    wait_until_us_ = coarse_us() + kStallUs;
     auto waited = co_await wait_writable();
     if (!waited) co_return waited.take_error();
   }

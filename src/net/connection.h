@@ -32,7 +32,6 @@ class Connection {
   const RequestHead& request() const { return request_; }
   const std::string& peer() const { return peer_; }  // address without port
   bool is_loopback() const { return loopback_; }
-  bool is_encrypted() const { return tls_ != nullptr; }
   Loop& loop() { return loop_; }
 
   // The request's body, transfer coding undone; 0 at its end.
@@ -57,6 +56,7 @@ class Connection {
   int response_status() const { return head_.status(); }
   uint64_t bytes_received() const { return bytes_received_; }
   uint64_t bytes_sent() const { return bytes_sent_; }
+  uint64_t began_us() const { return began_us_; }  // when the head was complete
 
  private:
   friend class Server;
@@ -72,6 +72,8 @@ class Connection {
   Task<Result<size_t>> receive(std::span<std::byte> into);
   Task<Status> fill_buffer();
   Task<Status> transmit(std::string_view bytes, More more);
+  size_t transmit_at_once(std::string_view bytes, More more);
+  Task<Status> transmit_raw(std::string_view bytes, More more);
   Task<Status> transmit_two(std::string_view first, std::string_view second);
   Task<Status> flush_tls(More more);
   Task<Status> transmit_file_encrypted(int descriptor, uint64_t offset, uint64_t size);

@@ -1,10 +1,10 @@
 // epoll, an eventfd for other threads, and the roots of the coroutines.
 #include "net/loop.h"
 
-#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 
@@ -12,6 +12,10 @@
 #include "base/clock.h"
 
 namespace millrace::net {
+
+namespace {
+constexpr unsigned kMostSleepsAhead = 1024;
+}
 
 // A spawned task's outermost frame; it destroys itself at the end.
 struct Loop::Root {
@@ -34,7 +38,10 @@ Loop::Root Loop::run_root(Loop&, Task<void> task) {
   co_await task;
 }
 
-Loop::Loop() : epoll_(::epoll_create1(EPOLL_CLOEXEC)), wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+Loop::Loop(uint64_t busy_wait_us)
+    : busy_wait_us_(busy_wait_us),
+      epoll_(::epoll_create1(EPOLL_CLOEXEC)),
+      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   MR_ASSERT(epoll_ >= 0 && wake_ >= 0, "errno {}", errno);
   epoll_event event{};
   event.events = EPOLLIN;
@@ -102,9 +109,30 @@ void Loop::take_posts() {
   for (std::function<void()>& work : taken) work();
 }
 
+int Loop::wait_for_events(std::span<epoll_event> events, int timeout_ms) {
+  const auto wait = [&](int ms) {
+    return ::epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), ms);
+  };
+  if (busy_wait_us_ == 0) return wait(timeout_ms);
+  if (sleeps_ahead_ > 0) {
+    --sleeps_ahead_;
+    return wait(timeout_ms);
+  }
+  const uint64_t until = steady_us() + busy_wait_us_;
+  do {
+    const int count = wait(0);
+    if (count == 0) continue;
+    sleeps_in_vain_ = 1;
+    return count;
+  } while (steady_us() < until);
+  sleeps_ahead_ = sleeps_in_vain_;
+  sleeps_in_vain_ = std::min(2 * sleeps_in_vain_, kMostSleepsAhead);
+  return wait(timeout_ms);
+}
+
 void Loop::take_events(int timeout_ms) {
   std::array<epoll_event, 256> events;
-  const int count = ::epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), timeout_ms);
+  const int count = wait_for_events(events, timeout_ms);
   bool posted = false;
   gone_.clear();
   for (int i = 0; i < count; ++i) {

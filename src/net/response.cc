@@ -11,19 +11,14 @@ namespace millrace::net {
 
 namespace {
 
+constexpr std::string_view kBlanks = " \t\r";  // lines are cut at the line feed
+
 constexpr size_t kMaxAnswerHeaders = 200;
 constexpr int kMaxInterim = 8;
 constexpr size_t kFillBytes = 16 << 10;
 
 Error bad_answer(std::string_view why) {
   return make_error(Code::kCorrupt, "the answer is not HTTP: {}", why);
-}
-
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\t' || text.back() == '\r'))
-    text.remove_suffix(1);
-  return text;
 }
 
 std::optional<uint64_t> whole_number(std::string_view text) {
@@ -45,7 +40,7 @@ const std::string* ResponseHead::find(std::string_view name) const {
 Result<ResponseHead> parse_response_head(std::string_view text) {
   ResponseHead head;
   const size_t line_end = text.find('\n');
-  const std::string_view line = trimmed(text.substr(0, line_end));
+  const std::string_view line = trim(text.substr(0, line_end), kBlanks);
   if (!line.starts_with("HTTP/1.") || line.size() < 12 || line[8] != ' ') return bad_answer("no status line");
   const auto status = whole_number(line.substr(9, 3));
   if (!status || *status < 100 || (line.size() > 12 && line[12] != ' ')) return bad_answer("no status");
@@ -54,13 +49,13 @@ Result<ResponseHead> parse_response_head(std::string_view text) {
   text.remove_prefix(std::min(line_end, text.size() - 1) + 1);
   while (!text.empty()) {
     const size_t end = std::min(text.find('\n'), text.size());
-    const std::string_view field = trimmed(text.substr(0, end));
+    const std::string_view field = trim(text.substr(0, end), kBlanks);
     text.remove_prefix(std::min(end + 1, text.size()));
     if (field.empty()) break;
     const size_t colon = field.find(':');
     if (colon == std::string_view::npos || colon == 0) return bad_answer("a header without a name");
     if (head.headers.size() == kMaxAnswerHeaders) return bad_answer("too many headers");
-    head.headers.emplace_back(lower_case(field.substr(0, colon)), trimmed(field.substr(colon + 1)));
+    head.headers.emplace_back(lower_case(field.substr(0, colon)), trim(field.substr(colon + 1), kBlanks));
   }
   if (const std::string* connection = head.find("connection")) {
     const std::string said = lower_case(*connection);

@@ -52,6 +52,7 @@ std::optional<SocketAddress> socket_address(const std::string& host, uint16_t po
 
 // One loop, its thread, and the connections that live there.
 struct Server::Core {
+  explicit Core(uint64_t busy_wait_us) : loop(busy_wait_us) {}
   std::unordered_set<Connection*> connections;  // touched by the thread only
   Loop loop;                                    // goes first: its coroutines hold connections
   std::thread thread;
@@ -94,7 +95,8 @@ Result<std::unique_ptr<Server>> Server::open(ServerOptions options, Handler& han
   std::unique_ptr<Server> server(new Server(std::move(options), handler, log));
   const unsigned wanted = server->options_.threads;
   const unsigned threads = std::clamp(wanted == 0 ? std::thread::hardware_concurrency() : wanted, 1U, 256U);
-  for (unsigned i = 0; i < threads; ++i) server->cores_.push_back(std::make_unique<Core>());
+  for (unsigned i = 0; i < threads; ++i)
+    server->cores_.push_back(std::make_unique<Core>(server->options_.busy_wait_us));
   MR_TRY(server->listen());
   return server;
 }
@@ -236,10 +238,10 @@ Task<void> Server::linger(Connection& connection) {
     static_cast<void>(flushed);
   }
   ::shutdown(connection.watch_.descriptor, SHUT_WR);
-  connection.wait_until_us_ = steady_us() + kLingerUs;
+  connection.wait_until_us_ = coarse_us() + kLingerUs;
   std::vector<std::byte> scratch(64 << 10);
   uint64_t total = 0;
-  while (total < kLingerBytes && steady_us() < connection.wait_until_us_) {
+  while (total < kLingerBytes && coarse_us() < connection.wait_until_us_) {
     auto got = co_await connection.receive(scratch);
     if (!got || *got == 0) co_return;
     total += *got;
@@ -248,7 +250,7 @@ Task<void> Server::linger(Connection& connection) {
 
 void Server::sweep(Core& core) {
   if (&core == cores_[0].get()) accept_all();
-  const uint64_t now = steady_us();
+  const uint64_t now = coarse_us();
   std::vector<Connection*> late;
   for (Connection* connection : core.connections) {
     if (now > connection->deadline_us_) late.push_back(connection);

@@ -39,6 +39,7 @@ struct ServerOptions {
   ListenAddress listen;
   unsigned threads = 0;  // 0: one per core
   unsigned max_connections = 10'000;
+  uint64_t busy_wait_us = 0;
   CertificateFiles* certificates = nullptr;  // nothing: plain HTTP
 };
 

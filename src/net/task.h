@@ -87,16 +87,30 @@ struct PromiseBase {
 };
 
 template <typename T>
+class Task;
+
+template <typename T>
+struct Promise : PromiseBase {
+  std::optional<T> value;
+  Task<T> get_return_object() { return Task<T>(std::coroutine_handle<Promise>::from_promise(*this)); }
+  template <typename U>
+  void return_value(U&& given) {
+    value.emplace(std::forward<U>(given));
+  }
+  T take() { return std::move(*value); }
+};
+
+template <>
+struct Promise<void> : PromiseBase {
+  Task<void> get_return_object();
+  void return_void() {}
+  void take() {}
+};
+
+template <typename T>
 class [[nodiscard]] Task {
  public:
-  struct promise_type : PromiseBase {
-    std::optional<T> value;
-    Task get_return_object() { return Task(std::coroutine_handle<promise_type>::from_promise(*this)); }
-    template <typename U>
-    void return_value(U&& given) {
-      value.emplace(std::forward<U>(given));
-    }
-  };
+  using promise_type = Promise<T>;
 
   Task(Task&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
   Task& operator=(Task&&) = delete;
@@ -111,40 +125,17 @@ class [[nodiscard]] Task {
   }
   T await_resume() {
     if (handle_.promise().failure) std::rethrow_exception(handle_.promise().failure);
-    return std::move(*handle_.promise().value);
+    return handle_.promise().take();
   }
 
  private:
+  friend promise_type;
   explicit Task(std::coroutine_handle<promise_type> handle) : handle_(handle) {}
   std::coroutine_handle<promise_type> handle_;
 };
 
-template <>
-class [[nodiscard]] Task<void> {
- public:
-  struct promise_type : PromiseBase {
-    Task get_return_object() { return Task(std::coroutine_handle<promise_type>::from_promise(*this)); }
-    void return_void() {}
-  };
-
-  Task(Task&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
-  Task& operator=(Task&&) = delete;
-  ~Task() {
-    if (handle_) handle_.destroy();
-  }
-
-  bool await_ready() const noexcept { return false; }
-  std::coroutine_handle<> await_suspend(std::coroutine_handle<> waiting) noexcept {
-    handle_.promise().continuation = waiting;
-    return handle_;
-  }
-  void await_resume() {
-    if (handle_.promise().failure) std::rethrow_exception(handle_.promise().failure);
-  }
-
- private:
-  explicit Task(std::coroutine_handle<promise_type> handle) : handle_(handle) {}
-  std::coroutine_handle<promise_type> handle_;
-};
+inline Task<void> Promise<void>::get_return_object() {
+  return Task<void>(std::coroutine_handle<Promise>::from_promise(*this));
+}
 
 }  // namespace millrace::net

@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/file_stamp.h"
 
 namespace millrace::net {
 
@@ -26,12 +27,6 @@ Error tls_error(Code code, std::string_view what) {
   if (number != 0) ERR_error_string_n(number, text, sizeof text);
   ERR_clear_error();
   return make_error(code, "{}: {}", what, text);
-}
-
-std::string file_stamp(const std::string& path) {
-  struct stat found{};
-  if (::stat(path.c_str(), &found) != 0) return "absent";
-  return fmt::format("{}.{}.{}.{}", found.st_ino, found.st_size, found.st_mtim.tv_sec, found.st_mtim.tv_nsec);
 }
 
 std::string drain_bio(BIO* bio) {
@@ -207,17 +202,8 @@ std::string_view TlsSession::pending() {
   return {bytes, static_cast<size_t>(size)};
 }
 
-void TlsSession::sent(size_t bytes) {
-  if (bytes == pending().size()) {
-    BIO_reset(to_peer_);
-    return;
-  }
-  char scratch[4096];
-  while (bytes > 0) {
-    const int done = BIO_read(to_peer_, scratch, static_cast<int>(std::min(bytes, sizeof scratch)));
-    if (done <= 0) return;
-    bytes -= static_cast<size_t>(done);
-  }
+void TlsSession::sent() {
+  BIO_reset(to_peer_);
 }
 
 }  // namespace millrace::net

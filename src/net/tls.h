@@ -72,9 +72,9 @@ class TlsSession {
   Status handshake();  // as far as it goes
   bool is_established() const;
   void close();
-  // Bytes for the peer, produced by any of the above.
+  // Bytes for the peer, produced by any of the above; sent() when all of them are on their way.
   std::string_view pending();
-  void sent(size_t bytes);
+  void sent();
 
  private:
   std::shared_ptr<const ServerTls> context_;

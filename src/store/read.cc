@@ -170,7 +170,7 @@ std::optional<Extent> ObjectReader::find_ready(const Object& object, uint64_t of
   Extent extent{file, stretch.piece_offset, stretch.size};
   const bool is_small = object.record().size <= core_.options.read_window;
   if (is_small) {
-    const uint64_t now = steady_us();
+    const uint64_t now = coarse_us();
     if (now - object.resident_us.load(std::memory_order_relaxed) < kResident_us) return extent;
     if (!is_resident(*file, 0, object.record().pieces[stretch.piece].size)) return std::nullopt;
     object.resident_us.store(now, std::memory_order_relaxed);
@@ -239,7 +239,7 @@ Result<Extent> ObjectReader::bring(const Object& object, uint64_t offset, uint64
     return touched.take_error().within(
         fmt::format("{}/{} on drive {}", object.bucket(), object.key(), drive.path()));
   }
-  if (stretch.size == object.record().size) object.resident_us.store(steady_us(), std::memory_order_relaxed);
+  if (stretch.size == object.record().size) object.resident_us.store(coarse_us(), std::memory_order_relaxed);
   const uint64_t end = offset + stretch.size;
   if (end < object.record().size) {
     object.ahead.store(end + core_.options.read_window, std::memory_order_relaxed);

@@ -45,7 +45,11 @@ double throughput(int streams, double window) {
       }
     };
   }
+  // No stream runs ahead while the others are still asking for the first time.
+  std::promise<void> begin;
+  EXPECT_TRUE(scheduler.read([&] { begin.get_future().wait(); }));
   for (const auto& first : next) EXPECT_TRUE(scheduler.read(first));
+  begin.set_value();
   all_done.get_future().wait();
   scheduler.stop();
   return kBytesEach * streams / drive.elapsed_ms;
@@ -79,7 +83,6 @@ TEST(ReadSchedulerTest, StreamsTakeTurns) {
   }
   EXPECT_EQ(scheduler.waiting(), 8u);
   hold.set_value();
-  std::promise<void> end;
   while (scheduler.waiting() > 0) std::this_thread::yield();
   scheduler.stop();
   ASSERT_GE(order.size(), 8u);

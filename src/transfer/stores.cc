@@ -10,19 +10,14 @@ namespace millrace::transfer {
 
 namespace {
 
+constexpr std::string_view kBlanks = " \t\r";  // lines are cut at the line feed
+
 constexpr size_t kMaxConnections = 512;
 constexpr uint64_t kMaxProfileBytes = 1 << 20;
 
 std::string environment(const char* name) {
   const char* value = std::getenv(name);
   return value != nullptr ? value : "";
-}
-
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\t' || text.back() == '\r'))
-    text.remove_suffix(1);
-  return text;
 }
 
 std::optional<net::Credentials> find_aws_credentials() {
@@ -46,7 +41,7 @@ std::optional<net::Credentials> find_profile(std::string_view text, std::string_
   bool inside = false;
   while (!text.empty()) {
     const size_t end = std::min(text.find('\n'), text.size());
-    const std::string_view line = trimmed(text.substr(0, end));
+    const std::string_view line = trim(text.substr(0, end), kBlanks);
     text.remove_prefix(std::min(end + 1, text.size()));
     if (line.starts_with('[')) {
       inside = line == fmt::format("[{}]", profile);
@@ -54,8 +49,8 @@ std::optional<net::Credentials> find_profile(std::string_view text, std::string_
     }
     const size_t equals = line.find('=');
     if (!inside || line.starts_with('#') || equals == std::string_view::npos) continue;
-    const std::string_view name = trimmed(line.substr(0, equals));
-    const std::string value(trimmed(line.substr(equals + 1)));
+    const std::string_view name = trim(line.substr(0, equals), kBlanks);
+    const std::string value(trim(line.substr(equals + 1), kBlanks));
     if (name == "aws_access_key_id") credentials.access_key = value;
     if (name == "aws_secret_access_key") credentials.secret_key = value;
     if (name == "aws_session_token") credentials.session_token = value;

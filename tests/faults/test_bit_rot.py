@@ -1,10 +1,13 @@
 """Bytes that change while nobody looks: never served as good, found on reading and by one cycle of the scrubber, and
 nothing else suffers (I1, I2, I3)."""
 import http.client
+import json
+import subprocess
 import time
 
 import pytest
 
+from conftest import binary
 from nodes import Node
 from payload import make
 from workload import PART, Client, upload
@@ -230,3 +233,25 @@ def test_log_of_the_index(damaged, share):
     damaged.node.kill()
     assert not lost or any("log is damaged" in damage["what"] for damage in found), f"{len(lost)} acknowledged objects are gone, and nobody says so"
     assert sorted(damaged.drive.glob("data/*/*")) == files  # nothing is taken for litter
+
+
+def test_files_behind_a_damaged_log_are_taken_back(damaged):
+    """Their records are lost with the log; the files say themselves what they are."""
+    late = {f"late{number}": 40_000 + number for number in range(50)}
+    with damaged.node as node:
+        for key, size in late.items():
+            assert node.put(f"/rot/{key}", make(key, 1, size)).status == 200
+        node.kill()
+    log = max(index_files(damaged, "*.log"), key=lambda path: path.stat().st_mtime)
+    flip(log, int(len(log.read_bytes().rstrip(b"\0")) * 0.3))
+    drive = str(damaged.drive)
+    rebuilt = subprocess.run([binary(), "--json", "fsck", "--rebuild", drive], capture_output=True, text=True)
+    assert rebuilt.returncode == 0, rebuilt.stderr
+    assert json.loads(rebuilt.stdout)["restored_objects"] > 0  # the others are in what is left of the log
+    with damaged.node:
+        for key, size in late.items():
+            assert damaged.read(key) == make(key, 1, size), key
+        damaged.assert_whole(["large", "parts"])
+        assert damaged.scrub() == []
+    checked = subprocess.run([binary(), "--json", "fsck", drive], capture_output=True, text=True)
+    assert checked.returncode == 0 and json.loads(checked.stdout)["clean"], checked.stdout

@@ -142,10 +142,6 @@ def is_quiet(node):
     return "swept a drive" in node.said().split("millrace serves")[-1]
 
 
-def has_fsck():
-    return subprocess.run([binary(), "fsck", "--help"], capture_output=True).returncode == 0
-
-
 def check_after(node, prepared, key, sizes, status, done_version):
     """Restarted without faults."""
     faults = []
@@ -199,10 +195,9 @@ def crash_once(prepared, directory, name, point):
             until = time.monotonic() + 20
             while not is_quiet(node) and time.monotonic() < until:
                 time.sleep(0.02)
-        if has_fsck():
-            done = subprocess.run([binary(), "--json", "fsck", str(drive_in(directory)), "--deep"], capture_output=True, text=True)
-            if done.returncode != 0:
-                faults.append(f"fsck: {done.stdout[-1500:]} {done.stderr[-500:]}")
+        done = subprocess.run([binary(), "--json", "fsck", str(drive_in(directory)), "--deep"], capture_output=True, text=True)
+        if done.returncode != 0:
+            faults.append(f"fsck: {done.stdout[-1500:]} {done.stderr[-500:]}")
         if list((drive_in(directory) / "tmp").glob("*")):
             faults.append("something is left in tmp")
     except AssertionError as error:

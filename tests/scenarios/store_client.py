@@ -291,6 +291,11 @@ def stored_files(node):
     return sorted(path for folder in ("data", "tmp") for path in (drive / folder).rglob("*") if path.is_file())
 
 
+def new_files(node, before):
+    """Those that were not there before. Files of earlier tests may still be going away, so counts say nothing."""
+    return set(stored_files(node)) - set(before)
+
+
 def open_descriptors(node):
     return len(os.listdir(f"/proc/{node.process.pid}/fd"))
 
