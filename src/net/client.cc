@@ -222,7 +222,8 @@ Result<Response> Client::send_once(const Request& request, const std::optional<C
     const bool reused = lease.wire != nullptr;
     if (!reused) {
       const TlsContext* tls = request.url.scheme == "https" ? tls_.get() : nullptr;
-      lease.wire = MR_TRY(Wire::open(request.url.host, port_of(request.url), tls, options_.timeouts));
+      lease.wire = MR_TRY(
+          Wire::open(request.url.host, port_of(request.url), tls, {options_.timeouts, options_.lifeline}));
     }
     auto sent = send_request(*lease.wire, head, request.body);
     if (!sent && sent.error().code() != Code::kUnavailable) return sent.take_error();
@@ -240,6 +241,12 @@ Result<Response> Client::send_once(const Request& request, const std::optional<C
   }
 }
 
+Status Client::pause(int64_t ms) const {
+  if (options_.lifeline) return options_.lifeline->pause(ms);
+  std::this_thread::sleep_for(std::chrono::milliseconds(ms));
+  return {};
+}
+
 Result<Response> Client::send_with_retries(const Request& request,
                                            const std::optional<Credentials>& credentials) {
   for (int attempt = 0;; ++attempt) {
@@ -247,9 +254,9 @@ Result<Response> Client::send_with_retries(const Request& request,
     const bool last = attempt + 1 >= options_.most_attempts || !may_repeat(request);
     if (response && (last || !may_pass(response->status()))) return response;
     if (!response && (last || response.error().code() != Code::kUnavailable)) return response;
-    const int64_t pause = pause_before(attempt, response ? &*response : nullptr);
+    const int64_t wait_ms = pause_before(attempt, response ? &*response : nullptr);
     if (response) response->finish();
-    std::this_thread::sleep_for(std::chrono::milliseconds(pause));
+    MR_TRY(pause(wait_ms));
   }
 }
 

@@ -37,6 +37,7 @@ struct ClientOptions {
   std::optional<Credentials> credentials;  // every request is signed with them
   std::string user_agent = "millrace";
   int most_attempts = 5;
+  std::shared_ptr<Lifeline> lifeline;  // may be null; cutting it ends every call
 };
 
 struct FileRange {
@@ -73,6 +74,8 @@ class Client {
   Result<Response> call(const Request& request);
 
   const ClientOptions& options() const { return options_; }
+  // Between attempts; an error where the lifeline is cut.
+  Status pause(int64_t ms) const;
 
  private:
   class Pool;

@@ -108,7 +108,7 @@ Status RangedReader::mend(Error failure) {
   while (true) {
     const bool may_pass = failure.code() == Code::kTruncated || failure.code() == Code::kUnavailable;
     if (!may_pass || resumes_ == kMaxResumes) return std::move(failure).within(url_.text());
-    std::this_thread::sleep_for(std::chrono::milliseconds(kFirstPauseMs * resumes_));
+    MR_TRY(client_.pause(kFirstPauseMs * resumes_));
     ++resumes_;
     auto done = request();
     if (done) return {};

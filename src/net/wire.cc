@@ -79,7 +79,12 @@ void tune(int descriptor, const sockaddr* address, const Timeouts& timeouts) {
   set_timeout(descriptor, SO_SNDTIMEO, timeouts.connect_ms);
 }
 
-Result<int> connect_to(const std::string& host, uint16_t port, const Timeouts& timeouts) {
+void close_socket(int descriptor, Lifeline* lifeline) {
+  if (lifeline != nullptr) lifeline->detach(descriptor);
+  ::close(descriptor);
+}
+
+Result<int> connect_to(const std::string& host, uint16_t port, const WireOptions& options) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
@@ -96,10 +101,14 @@ Result<int> connect_to(const std::string& host, uint16_t port, const Timeouts& t
       error = errno;
       continue;
     }
-    tune(descriptor, one->ai_addr, timeouts);
+    tune(descriptor, one->ai_addr, options.timeouts);
+    if (options.lifeline && !options.lifeline->attach(descriptor)) {
+      ::close(descriptor);
+      return cut_off();
+    }
     if (::connect(descriptor, one->ai_addr, one->ai_addrlen) == 0) return descriptor;
     error = errno;
-    ::close(descriptor);
+    close_socket(descriptor, options.lifeline.get());
   }
   Error refused = wire_error(error, fmt::format("connecting to {} port {}", host, port));
   if (error == ECONNREFUSED)
@@ -130,18 +139,18 @@ TlsContext::~TlsContext() {
 }
 
 Result<std::unique_ptr<Wire>> Wire::open(const std::string& host, uint16_t port, const TlsContext* tls,
-                                         const Timeouts& timeouts) {
-  const int descriptor = MR_TRY(connect_to(host, port, timeouts));
-  std::unique_ptr<Wire> wire(new Wire(descriptor, nullptr));
-  set_timeout(descriptor, SO_SNDTIMEO, timeouts.io_ms);
-  set_timeout(descriptor, SO_RCVTIMEO, timeouts.io_ms);
+                                         const WireOptions& options) {
+  const int descriptor = MR_TRY(connect_to(host, port, options));
+  std::unique_ptr<Wire> wire(new Wire(descriptor, options.lifeline));
+  set_timeout(descriptor, SO_SNDTIMEO, options.timeouts.io_ms);
+  set_timeout(descriptor, SO_RCVTIMEO, options.timeouts.io_ms);
   if (tls != nullptr) MR_TRY(wire->start_tls(host, *tls).within(fmt::format("TLS with {}", host)));
   return wire;
 }
 
 Wire::~Wire() {
   if (tls_ != nullptr) SSL_free(tls_);
-  ::close(descriptor_);
+  close_socket(descriptor_, lifeline_.get());
 }
 
 Status Wire::start_tls(const std::string& host, const TlsContext& context) {

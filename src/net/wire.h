@@ -15,6 +15,7 @@
 
 #include "base/file.h"
 #include "base/result.h"
+#include "net/lifeline.h"
 
 namespace millrace::net {
 
@@ -40,11 +41,16 @@ struct Timeouts {
   int64_t io_ms = 60'000;  // without a single byte
 };
 
+struct WireOptions {
+  Timeouts timeouts;
+  std::shared_ptr<Lifeline> lifeline;  // may be null: only time ends a wait then
+};
+
 class Wire {
  public:
   // With no context the bytes go in the clear. Tries every address of the name, in the resolver's order.
   static Result<std::unique_ptr<Wire>> open(const std::string& host, uint16_t port, const TlsContext* tls,
-                                            const Timeouts& timeouts);
+                                            const WireOptions& options);
   ~Wire();
 
   Result<size_t> read_some(std::span<std::byte> into);  // 0: the peer has closed
@@ -56,14 +62,16 @@ class Wire {
   bool is_stale() const;
 
  private:
-  Wire(int descriptor, SSL* tls) : descriptor_(descriptor), tls_(tls) {}
+  Wire(int descriptor, std::shared_ptr<Lifeline> lifeline)
+      : descriptor_(descriptor), lifeline_(std::move(lifeline)) {}
   Status start_tls(const std::string& host, const TlsContext& context);
   Error tls_error(int result, std::string_view what);
   Status write_tls(std::string_view bytes);
   Status send_by_copy(const File& file, uint64_t offset, uint64_t size);
 
   int descriptor_;
-  SSL* tls_;
+  const std::shared_ptr<Lifeline> lifeline_;
+  SSL* tls_ = nullptr;
 };
 
 }  // namespace millrace::net

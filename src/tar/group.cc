@@ -93,9 +93,13 @@ Group::Field& Group::append(const Member& member, const SplitName& split) {
   return field;
 }
 
+std::optional<SplitName> find_place(const Member& member, KeyRule rule) {
+  if (!member.is_file || is_archive_metadata(member.name)) return std::nullopt;
+  return split_name(member.name, rule);
+}
+
 Result<Grouper::Added> Grouper::add(const Member& member) {
-  std::optional<SplitName> split;
-  if (member.is_file && !is_archive_metadata(member.name)) split = split_name(member.name, options_.key_rule);
+  const std::optional<SplitName> split = find_place(member, options_.key_rule);
   if (!split) {
     ++loose_members_;
     gap_ = true;

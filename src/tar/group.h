@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_set>
@@ -67,6 +68,9 @@ struct Group {
   bool has_gaps = false;       // members of no sample lie between its fields
   bool self_contained = true;  // its blocks mean the same when copied elsewhere
 };
+
+// Which sample and field a member is; nothing for members of no sample.
+std::optional<SplitName> find_place(const Member& member, KeyRule rule);
 
 // The keys seen so far, by hash. While keys come in rising order none can have come before, so hashes are
 // only written down; the first key out of order turns them into a table (open addressing).

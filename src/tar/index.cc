@@ -113,18 +113,33 @@ uint64_t Index::first_field(uint64_t sample) const {
   return layout::get<uint32_t>(bytes_, samples_at_ + sample * layout::kSampleRow + 24);
 }
 
+uint64_t Index::end_field(uint64_t sample) const {
+  return sample + 1 < sample_count_ ? first_field(sample + 1) : field_count_;
+}
+
+Index::Field Index::field_at(uint64_t row, uint64_t start) const {
+  const auto place = layout::get<uint64_t>(bytes_, fields_at_ + row * layout::kFieldRow);
+  const auto size = layout::get<uint64_t>(bytes_, fields_at_ + row * layout::kFieldRow + 8);
+  return {field_names_[place >> layout::kNameShift], start + (place & layout::kBlocksMask) * kBlock, size};
+}
+
 std::vector<Index::Field> Index::fields(uint64_t sample) const {
   MR_ASSERT(sample < sample_count_, sample, sample_count_);
   const uint64_t start = range(sample).offset;
-  const uint64_t end = sample + 1 < sample_count_ ? first_field(sample + 1) : field_count_;
   std::vector<Field> fields;
-  for (uint64_t row = first_field(sample); row < end; ++row) {
-    const auto place = layout::get<uint64_t>(bytes_, fields_at_ + row * layout::kFieldRow);
-    const auto size = layout::get<uint64_t>(bytes_, fields_at_ + row * layout::kFieldRow + 8);
-    fields.push_back(
-        {field_names_[place >> layout::kNameShift], start + (place & layout::kBlocksMask) * kBlock, size});
-  }
+  for (uint64_t row = first_field(sample); row < end_field(sample); ++row)
+    fields.push_back(field_at(row, start));
   return fields;
+}
+
+std::optional<Index::Field> Index::find_field(uint64_t sample, std::string_view field) const {
+  MR_ASSERT(sample < sample_count_, sample, sample_count_);
+  const uint64_t start = range(sample).offset;
+  for (uint64_t row = first_field(sample); row < end_field(sample); ++row) {
+    const Field found = field_at(row, start);
+    if (found.field == field) return found;
+  }
+  return std::nullopt;
 }
 
 std::vector<uint64_t> Index::find(std::string_view key) const {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -53,6 +54,7 @@ class Index {
   Range range(uint64_t sample) const;
   uint64_t key_hash(uint64_t sample) const;
   std::vector<Field> fields(uint64_t sample) const;
+  std::optional<Field> find_field(uint64_t sample, std::string_view field) const;
   // Samples whose key has this key's hash: nearly always none or one. The shard's own header decides.
   std::vector<uint64_t> find(std::string_view key) const;
   const std::vector<std::string_view>& field_names() const { return field_names_; }
@@ -63,6 +65,8 @@ class Index {
   Index() = default;
   Status check_samples() const;
   uint64_t first_field(uint64_t sample) const;
+  uint64_t end_field(uint64_t sample) const;
+  Field field_at(uint64_t row, uint64_t start) const;
 
   std::string bytes_;
   ShardIdentity shard_;

@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "base/text.h"
 #include "tar/writer.h"
 
 namespace millrace::tar {
@@ -101,12 +102,16 @@ Result<const Sample*> SampleParser::parse(std::string_view blocks) {
   while (parser.offset() < blocks.size()) {
     const Parser::Found found = MR_TRY(parser.step(blocks.substr(parser.offset())));
     const Member& member = parser.member();
-    const std::optional<SplitName> split =
-        found == Parser::Found::kMember ? split_name(member.name, key_rule_) : std::nullopt;
-    if (!split || member.end_offset() > blocks.size()) {
+    if (found != Parser::Found::kMember || member.end_offset() > blocks.size())
       return make_error(Code::kCorrupt, "a stored sample does not read back at byte {}", parser.offset());
+    const std::optional<SplitName> split = find_place(member, key_rule_);
+    if (!split) continue;  // lies between the fields of an archive and belongs to none of them
+    if (group_.fields.empty()) {
+      group_.start(*split);
+    } else if (group_.key() != split->key) {
+      return make_error(Code::kCorrupt, "what should be one sample holds the keys {} and {}",
+                        printable(group_.key()), printable(split->key));
     }
-    if (group_.fields.empty()) group_.start(*split);
     group_.append(member, *split);
   }
   if (group_.fields.empty()) return make_error(Code::kCorrupt, "a stored sample has no fields");

@@ -83,7 +83,8 @@ class SampleReader {
   SampleView view_;
 };
 
-// Blocks made by append_blocks, as a sample again. The blocks stay alive and unmoved while it is used.
+// One sample's blocks, from an archive or made by append_blocks, as a sample again. The blocks stay alive and
+// unmoved while it is used.
 class SampleParser {
  public:
   explicit SampleParser(KeyRule key_rule) : key_rule_(key_rule) {}

@@ -119,6 +119,7 @@ Result<Store*> Stores::open(const std::string& shown, const net::Url& endpoint,
   options.ca_file = settings_.ca_file;
   options.connections_per_host = kMaxConnections;
   options.credentials = std::move(credentials);
+  options.lifeline = lifeline_;
   auto made = std::make_unique<Store>();
   made->client_ = MR_TRY(net::Client::make(std::move(options)));
   made->endpoint_ = endpoint;

@@ -63,7 +63,10 @@ struct Location {
 
 class Stores {
  public:
-  explicit Stores(Settings settings) : settings_(std::move(settings)) {}
+  // Cutting the lifeline, where there is one, ends every call to any of the stores.
+  explicit Stores(Settings settings, std::shared_ptr<net::Lifeline> lifeline = nullptr)
+      : settings_(std::move(settings)), lifeline_(std::move(lifeline)) {}
+  const Settings& settings() const { return settings_; }
 
   Result<Location> find(std::string_view address);
   Result<Location> find_default();  // the store of mr://, no bucket
@@ -73,6 +76,7 @@ class Stores {
                       std::optional<net::Credentials> credentials);
 
   const Settings settings_;
+  const std::shared_ptr<net::Lifeline> lifeline_;
   std::mutex mutex_;
   std::map<std::string, std::unique_ptr<Store>> stores_;  // guarded by mutex_; by what is shown
 };

@@ -1,0 +1,245 @@
+// Slots filled from the bytes of their samples.
+#include "loader/assemble.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/random.h"
+#include "base/text.h"
+#include "decode/npy.h"
+#include "decode/label.h"
+
+namespace millrace::loader {
+
+namespace {
+
+// Slots a thread takes at a time: small samples are cheaper than taking turns.
+constexpr size_t kRun = 16;
+constexpr uint64_t kAlignment = 64;
+
+decode::DType dtype_of(const decode::TransformSpec& spec) {
+  switch (spec.type) {
+    case decode::TransformSpec::Type::kUint8:
+      return decode::DType::kUint8;
+    case decode::TransformSpec::Type::kFloat32:
+      return decode::DType::kFloat32;
+    case decode::TransformSpec::Type::kFloat16:
+      return decode::DType::kFloat16;
+  }
+  return decode::DType::kUint8;
+}
+
+std::vector<uint64_t> shape_of(const decode::TransformSpec& spec) {
+  const uint64_t channels = decode::count(spec.channels);
+  if (spec.layout == decode::TransformSpec::Layout::kChw)
+    return {channels, spec.size.height, spec.size.width};
+  return {spec.size.height, spec.size.width, channels};
+}
+
+const tar::Field* find_any(const tar::Sample& sample, const std::vector<std::string>& any_of) {
+  for (const std::string& wanted : any_of) {
+    if (const tar::Field* found = sample.find(wanted)) return found;
+  }
+  return nullptr;
+}
+
+std::optional<tar::Index::Field> find_any(const tar::Index& index, uint64_t sample,
+                                          const std::vector<std::string>& any_of) {
+  for (const std::string& wanted : any_of) {
+    if (auto found = index.find_field(sample, wanted)) return found;
+  }
+  return std::nullopt;
+}
+
+std::string join(const std::vector<std::string>& words) {
+  return fmt::format("{}", fmt::join(words, ";"));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Filling>> Filling::make(const Catalogue& catalogue, const Recipe& recipe,
+                                               PixelKeep* keep, Meters& meters) {
+  MR_TRY(check(recipe));
+  std::unique_ptr<Filling> filling(new Filling(catalogue, recipe, keep, meters));
+  for (const FieldSpec& field : recipe.fields) {
+    filling->transforms_.emplace_back();
+    if (field.kind == FieldKind::kImage)
+      filling->transforms_.back() = MR_TRY(decode::Transform::make(field.image));
+  }
+  return filling;
+}
+
+Status Filling::prepare(const BatchPlan& plan, Batch& batch) const {
+  const size_t size = plan.elements.size();
+  batch.epoch = plan.epoch;
+  batch.number = plan.number;
+  batch.size = size;
+  for (const Element& element : plan.elements) batch.samples.push_back(element.sample);
+  for (size_t i = 0; i < recipe_.fields.size(); ++i) {
+    const FieldSpec& field = recipe_.fields[i];
+    Column& column = batch.columns.emplace_back();
+    column.kind = field.kind;
+    if (field.kind == FieldKind::kKey) column.texts.resize(size);
+    if (field.kind == FieldKind::kLabel) {
+      column.dtype = decode::DType::kInt64;
+      column.item_bytes = sizeof(int64_t);
+    }
+    if (field.kind == FieldKind::kImage) {
+      column.dtype = dtype_of(field.image);
+      column.item_bytes = transforms_[i]->output_bytes();
+      if (column.item_bytes > 0) column.item_shape = shape_of(field.image);
+      if (column.item_bytes == 0) column.images.resize(size);
+    }
+    uint64_t bytes = column.item_bytes * size;
+    if (field.kind == FieldKind::kBytes || field.kind == FieldKind::kArray) {
+      column.pieces.resize(size);
+      if (field.kind == FieldKind::kArray) column.arrays.resize(size);
+      for (size_t slot = 0; slot < size; ++slot) {
+        const SampleRef sample = plan.elements[slot].sample;
+        const auto found = find_any(*catalogue_.shards()[sample.shard].index, sample.ordinal, field.any_of);
+        if (!found) continue;  // filling the slot tells
+        column.pieces[slot] = {bytes, found->size};
+        bytes += (found->size + kAlignment - 1) / kAlignment * kAlignment;
+      }
+    }
+    if (bytes > 0) column.memory = batch.pool().take(bytes);
+  }
+  return {};
+}
+
+Status Filling::fill(const Element& element, size_t slot, Batch& batch, decode::Workspace& workspace) const {
+  const uint64_t begun = steady_ns();
+  const std::string_view chunk = MR_TRY(element.chunk->get());
+  const uint64_t arrived = steady_ns();
+  meters_.wait_bytes_ns.fetch_add(arrived - begun, std::memory_order_relaxed);
+  const Shard& shard = catalogue_.shards()[element.sample.shard];
+  tar::SampleParser parser(shard.index->key_rule());
+  const tar::Sample* sample = MR_TRY(parser.parse(chunk.substr(element.offset, element.size)));
+  const uint64_t parsed = steady_ns();
+  meters_.untar.busy_ns.fetch_add(parsed - arrived, std::memory_order_relaxed);
+  meters_.untar.count.fetch_add(1, std::memory_order_relaxed);
+  meters_.untar.bytes.fetch_add(element.size, std::memory_order_relaxed);
+  // The same for any rank, thread and start: only the sample, the seed and the epoch count.
+  const uint64_t key =
+      mix(mix(mix(recipe_.seed) + batch.epoch) + shard.index->key_hash(element.sample.ordinal)) +
+      element.sample.shard;
+  for (size_t i = 0; i < recipe_.fields.size(); ++i) {
+    const FieldSpec& field = recipe_.fields[i];
+    Column& column = batch.columns[i];
+    if (field.kind == FieldKind::kKey) {
+      column.texts[slot] = sample->key;
+      continue;
+    }
+    const tar::Field* found = find_any(*sample, field.any_of);
+    if (found == nullptr) {
+      return make_error(Code::kNotFound, "sample {} has no field {}", printable(sample->key),
+                        join(field.any_of));
+    }
+    auto filled = field.kind == FieldKind::kImage
+                      ? fill_image(found->bytes, i, element, column, slot, key, workspace)
+                      : fill_field(*found, i, column, slot);
+    if (!filled) return std::move(filled).within("member " + printable(found->name));
+  }
+  meters_.decode.busy_ns.fetch_add(steady_ns() - parsed, std::memory_order_relaxed);
+  meters_.decode.count.fetch_add(recipe_.fields.size(), std::memory_order_relaxed);
+  return {};
+}
+
+Status Filling::fill_image(std::string_view encoded, size_t field, const Element& element, Column& column,
+                           size_t slot, uint64_t key, decode::Workspace& workspace) const {
+  const decode::Transform& transform = *transforms_[field];
+  if (column.item_bytes == 0) {
+    column.images[slot] = MR_TRY(transform.run_ragged(encoded, key, workspace));
+    return {};
+  }
+  const std::span<std::byte> out(column.memory.memory.get() + slot * column.item_bytes, column.item_bytes);
+  if (keep_ == nullptr) return transform.run(encoded, key, workspace, out);
+  auto kept = keep_->find(element.sample, field);
+  if (kept) return transform.run(*kept, key, workspace, out);
+  decode::Pixels pixels;
+  MR_TRY(decode::decode_bounded(encoded, keep_->max_side(), workspace, pixels));
+  keep_->keep(element.sample, field, pixels);
+  return transform.run(pixels.view(), key, workspace, out);
+}
+
+Status Filling::fill_field(const tar::Field& found, size_t field, Column& column, size_t slot) const {
+  if (recipe_.fields[field].kind == FieldKind::kLabel) {
+    const int64_t label = MR_TRY(decode::parse_label(found.bytes));
+    std::memcpy(column.memory.memory.get() + slot * sizeof label, &label, sizeof label);
+    return {};
+  }
+  const Piece piece = column.pieces[slot];
+  if (piece.size != found.bytes.size()) {
+    return make_error(Code::kCorrupt, "it has {} bytes where the index says {}", found.bytes.size(),
+                      piece.size)
+        .with_hint("the shard has changed since it was indexed: millrace tar index");
+  }
+  std::byte* const place = column.memory.memory.get() + piece.offset;
+  if (!found.bytes.empty()) std::memcpy(place, found.bytes.data(), found.bytes.size());
+  if (recipe_.fields[field].kind == FieldKind::kBytes) return {};
+  const decode::ArrayView array = MR_TRY(decode::parse_npy(found.bytes));
+  const auto header = static_cast<uint64_t>(array.bytes.data() - found.bytes.data());
+  column.arrays[slot] = {
+      array.dtype, array.shape, array.fortran, {piece.offset + header, array.bytes.size()}};
+  return {};
+}
+
+Status Assembly::prepare(const Filling& filling) {
+  return filling.prepare(plan_, *batch_);
+}
+
+bool Assembly::work(const Filling& filling, decode::Workspace& workspace) {
+  const size_t size = plan_.elements.size();
+  while (true) {
+    const size_t first = next_.fetch_add(kRun);
+    if (first >= size) return false;
+    const size_t end = std::min(first + kRun, size);
+    for (size_t slot = first; slot < end; ++slot) {
+      auto filled = filling.fill(plan_.elements[slot], slot, *batch_, workspace);
+      if (!filled) {
+        std::lock_guard lock(mutex_);
+        failed_.push_back({slot, filled.take_error()});
+      }
+      plan_.elements[slot].chunk = nullptr;  // its memory may go
+    }
+    if (done_.fetch_add(end - first) + (end - first) == size) return true;
+  }
+}
+
+Result<std::shared_ptr<Batch>> Assembly::finish(const Filling& filling, std::vector<Fault>& faults) {
+  if (failed_.empty()) return std::move(batch_);
+  std::sort(failed_.begin(), failed_.end(), [](const Failed& a, const Failed& b) { return a.slot < b.slot; });
+  const OnError policy = filling.recipe().on_error;
+  for (Failed& failed : failed_) {
+    const Element& element = plan_.elements[failed.slot];
+    const Shard& shard = filling.catalogue().shards()[element.sample.shard];
+    Error error = std::move(failed.error)
+                      .within(fmt::format("{}: sample {} at byte {}", shard.name(), element.sample.ordinal,
+                                          shard.index->range(element.sample.ordinal).offset));
+    if (policy == OnError::kFail) return error;
+    faults.push_back({shard.name(), error.message(), plan_.epoch, plan_.number});
+  }
+  std::vector<bool> is_bad(plan_.elements.size());
+  for (const Failed& failed : failed_) is_bad[failed.slot] = true;
+  if (failed_.size() == is_bad.size() && policy == OnError::kSubstitute) {
+    return make_error(Code::kCorrupt,
+                      "batch {} of epoch {} has no good sample to stand for the others; the first: {}",
+                      plan_.number, plan_.epoch, faults.back().what);
+  }
+  size_t to = 0;
+  for (size_t slot = 0; slot < is_bad.size(); ++slot) {
+    if (policy == OnError::kSkip) {
+      if (is_bad[slot]) continue;
+      if (to != slot) batch_->copy_slot(slot, to);
+      ++to;
+      continue;
+    }
+    size_t from = slot;
+    while (is_bad[from]) from = (from + 1) % is_bad.size();
+    if (from != slot) batch_->copy_slot(from, slot);
+  }
+  if (policy == OnError::kSkip) batch_->resize(to);
+  return std::move(batch_);
+}
+
+}  // namespace millrace::loader

@@ -1,0 +1,88 @@
+// Assembly: a planned batch on its way to a finished one: which slots are taken, filled and failed.
+//
+// Threads take runs of slots in order and fill them wherever they finish; the one that fills the last slot
+// closes the batch. A failed sample is left out, replaced or fails the batch, as the recipe says. Thread-safe
+// after prepare().
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "base/result.h"
+#include "decode/transform.h"
+#include "loader/batch.h"
+#include "loader/keep.h"
+#include "loader/meters.h"
+#include "loader/plan.h"
+#include "loader/recipe.h"
+#include "tar/sample.h"
+
+namespace millrace::loader {
+
+// A sample that could not be used.
+struct Fault {
+  std::string shard;
+  std::string what;
+  uint64_t epoch = 0;
+  uint64_t batch = 0;
+};
+
+// What every slot is filled with; made once, shared by the threads.
+class Filling {
+ public:
+  // All outlive it. `keep` may be null.
+  static Result<std::unique_ptr<Filling>> make(const Catalogue& catalogue, const Recipe& recipe,
+                                               PixelKeep* keep, Meters& meters);
+
+  const Recipe& recipe() const { return recipe_; }
+  const Catalogue& catalogue() const { return catalogue_; }
+
+  // Memory for the batch's columns. What the index says of the samples decides how much.
+  Status prepare(const BatchPlan& plan, Batch& batch) const;
+  Status fill(const Element& element, size_t slot, Batch& batch, decode::Workspace& workspace) const;
+
+ private:
+  Filling(const Catalogue& catalogue, const Recipe& recipe, PixelKeep* keep, Meters& meters)
+      : catalogue_(catalogue), recipe_(recipe), keep_(keep), meters_(meters) {}
+  Status fill_image(std::string_view encoded, size_t field, const Element& element, Column& column,
+                    size_t slot, uint64_t key, decode::Workspace& workspace) const;
+  Status fill_field(const tar::Field& found, size_t field, Column& column, size_t slot) const;
+
+  const Catalogue& catalogue_;
+  const Recipe& recipe_;
+  PixelKeep* const keep_;
+  Meters& meters_;
+  std::vector<std::optional<decode::Transform>> transforms_;  // by field; only images have one
+};
+
+class Assembly {
+ public:
+  Assembly(BatchPlan plan, std::shared_ptr<MemoryPool> pool)
+      : plan_(std::move(plan)), batch_(std::make_shared<Batch>(std::move(pool))) {}
+
+  Status prepare(const Filling& filling);
+  // Takes slots until none is left. True for the one caller that made the batch complete.
+  bool work(const Filling& filling, decode::Workspace& workspace);
+  bool has_slots() const { return next_.load(std::memory_order_relaxed) < plan_.elements.size(); }
+
+  const BatchPlan& plan() const { return plan_; }
+  // After completion: the batch, or why it failed. `faults` gets what was skipped or replaced.
+  Result<std::shared_ptr<Batch>> finish(const Filling& filling, std::vector<Fault>& faults);
+
+ private:
+  struct Failed {
+    size_t slot;
+    Error error;
+  };
+  BatchPlan plan_;
+  std::shared_ptr<Batch> batch_;
+  std::atomic<size_t> next_ = 0;
+  std::atomic<size_t> done_ = 0;
+  std::mutex mutex_;
+  std::vector<Failed> failed_;  // guarded by mutex_
+};
+
+}  // namespace millrace::loader

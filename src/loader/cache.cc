@@ -1,0 +1,159 @@
+// Blocks as files; one lock file whose bytes stand for the blocks.
+#include "loader/cache.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <vector>
+
+#include "base/file.h"
+#include "base/hash.h"
+#include "loader/meters.h"
+
+namespace millrace::loader {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uint64_t kLockPlaces = uint64_t{1} << 40;
+constexpr uint64_t kEvictionPlace = kLockPlaces;
+constexpr std::string_view kBlockSuffix = ".block";
+
+// Holds one byte of the lock file; the kernel lets go when the process dies.
+class PlaceLock {
+ public:
+  PlaceLock(const std::string& directory, uint64_t place)
+      : descriptor_(::open((directory + "/lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)) {
+    if (descriptor_ < 0) return;
+    struct flock wanted{};
+    wanted.l_type = F_WRLCK;
+    wanted.l_whence = SEEK_SET;
+    wanted.l_start = static_cast<off_t>(place);
+    wanted.l_len = 1;
+    while (::fcntl(descriptor_, F_OFD_SETLKW, &wanted) != 0 && errno == EINTR) {
+    }
+  }
+  ~PlaceLock() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+  }
+  PlaceLock(const PlaceLock&) = delete;
+  PlaceLock& operator=(const PlaceLock&) = delete;
+
+ private:
+  int descriptor_;
+};
+
+uint64_t hash_of(std::span<const std::byte> bytes) {
+  return hash64({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+}
+
+bool read_block(const std::string& path, std::span<std::byte> into) {
+  auto file = File::open_read(path);
+  if (!file) return false;
+  size_t have = 0;
+  while (have < into.size()) {
+    const auto got = file->read_at(have, into.subspan(have));
+    if (!got || *got == 0) return false;
+    have += *got;
+  }
+  uint64_t hash = 0;
+  const auto got = file->read_at(have, std::as_writable_bytes(std::span(&hash, 1)));
+  return got && *got == sizeof hash && hash == hash_of(into);
+}
+
+struct Kept {
+  fs::file_time_type used;
+  uint64_t bytes;
+  fs::path path;
+};
+
+std::vector<Kept> list_blocks(const std::string& directory) {
+  std::vector<Kept> found;
+  std::error_code problem;
+  for (fs::recursive_directory_iterator entry(directory, problem), end; entry != end;
+       entry.increment(problem)) {
+    if (problem) break;
+    if (entry->path().extension() != kBlockSuffix) continue;
+    const auto used = entry->last_write_time(problem);
+    const auto bytes = entry->file_size(problem);
+    if (!problem) found.push_back({used, bytes, entry->path()});
+  }
+  return found;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<BlockCache>> BlockCache::open(const std::string& directory, uint64_t most_bytes,
+                                                     Meters& meters) {
+  std::error_code problem;
+  fs::create_directories(directory, problem);
+  if (problem) return make_system_error(problem.value(), "making the cache directory " + directory);
+  std::unique_ptr<BlockCache> cache(new BlockCache(directory, most_bytes, meters));
+  for (const Kept& block : list_blocks(directory)) cache->bytes_ += block.bytes;
+  return cache;
+}
+
+Status BlockCache::get(const BlockKey& key, std::span<std::byte> into, const Fetch& fetch) {
+  const uint64_t high = hash64(key.version, key.offset);
+  const uint64_t low = hash64(key.version, ~key.size);
+  const std::string name = fmt::format("{:016x}{:016x}", high, low);
+  const std::string path = fmt::format("{}/{}/{}{}", directory_, name.substr(0, 2), name, kBlockSuffix);
+  if (read_block(path, into)) {
+    ++meters_.cache_hits;
+    ::utimensat(AT_FDCWD, path.c_str(), nullptr, 0);
+    return {};
+  }
+  const PlaceLock lock(directory_, high % kLockPlaces);
+  if (read_block(path, into)) {  // someone else was first
+    ++meters_.cache_hits;
+    return {};
+  }
+  ++meters_.cache_misses;
+  MR_TRY(fetch(into));
+  keep(path, into);
+  return {};
+}
+
+void BlockCache::keep(const std::string& path, std::span<const std::byte> bytes) {
+  if (bytes.size() > most_bytes_) return;
+  std::error_code ignored;
+  fs::create_directories(fs::path(path).parent_path(), ignored);
+  const std::string temporary = fmt::format("{}.{}.tmp", path, ::gettid());
+  const uint64_t hash = hash_of(bytes);
+  {
+    const int descriptor = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (descriptor < 0) return;
+    File file(descriptor, temporary);
+    // Not flushed: the hash at the end tells a torn block, and a cache may forget.
+    const auto written = file.write_all({reinterpret_cast<const char*>(bytes.data()), bytes.size()},
+                                        {reinterpret_cast<const char*>(&hash), sizeof hash});
+    if (!written || ::rename(temporary.c_str(), path.c_str()) != 0) {
+      ::unlink(temporary.c_str());
+      return;
+    }
+  }
+  bytes_ += bytes.size() + sizeof hash;
+  if (bytes_ > most_bytes_) evict();
+}
+
+void BlockCache::evict() {
+  const PlaceLock lock(directory_, kEvictionPlace);
+  std::vector<Kept> blocks = list_blocks(directory_);
+  uint64_t total = 0;
+  for (const Kept& block : blocks) total += block.bytes;
+  std::sort(blocks.begin(), blocks.end(), [](const Kept& a, const Kept& b) { return a.used < b.used; });
+  // A tenth more than needed, so that the next blocks do not scan again.
+  for (const Kept& block : blocks) {
+    if (total <= most_bytes_ - most_bytes_ / 10) break;
+    std::error_code ignored;
+    fs::remove(block.path, ignored);
+    total -= block.bytes;
+  }
+  bytes_ = total;
+}
+
+}  // namespace millrace::loader

@@ -1,0 +1,185 @@
+// Finding an index for every shard, many at a time.
+#include "loader/catalogue.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <mutex>
+
+#include "base/file.h"
+#include "base/file_stamp.h"
+#include "base/hash.h"
+#include "base/threads.h"
+#include "net/url.h"
+#include "shard/index_file.h"
+#include "transfer/objects.h"
+
+namespace millrace::loader {
+
+namespace {
+
+constexpr unsigned kOpenAtATime = 16;
+
+struct Opened {
+  Shard shard;
+  IndexOrigin origin = IndexOrigin::kBuilt;
+};
+
+std::string default_cache() {
+  const char* cache = std::getenv("XDG_CACHE_HOME");
+  if (cache != nullptr && *cache == '/') return std::string(cache) + "/millrace/indexes";
+  const char* home = std::getenv("HOME");
+  return std::string(home != nullptr ? home : "/tmp") + "/.cache/millrace/indexes";
+}
+
+Result<tar::Index> take_index(std::string bytes, uint64_t stored_bytes, const std::string& name) {
+  tar::Index index = MR_TRY(tar::Index::parse(std::move(bytes)).within(name));
+  if (index.shard().stored_bytes != stored_bytes) {
+    return make_error(Code::kCorrupt, "{}: the index was made for {} bytes, the shard has {}", name,
+                      index.shard().stored_bytes, stored_bytes);
+  }
+  return index;
+}
+
+// One shard's search for its index.
+class Opening {
+ public:
+  Opening(transfer::Stores& stores, const CatalogueOptions& options) : stores_(stores), options_(options) {}
+
+  Result<Opened> open(size_t number) const {
+    Opened opened;
+    opened.shard.sources.push_back({options_.names[number], std::nullopt, ""});
+    for (const auto& mirror : options_.mirrors)
+      opened.shard.sources.push_back({mirror[number], std::nullopt, ""});
+    for (Source& source : opened.shard.sources) {
+      if (net::is_url(source.name)) source.location = MR_TRY(stores_.find(source.name));
+    }
+    Source& first = opened.shard.sources.front();
+    tar::Index index =
+        first.location ? MR_TRY(find_remote(first, opened.origin)) : MR_TRY(find_local(first, opened.origin));
+    opened.shard.index = std::make_shared<const tar::Index>(std::move(index));
+    return opened;
+  }
+
+ private:
+  Result<tar::Index> find_local(const Source& source, IndexOrigin& origin) const {
+    auto beside = shard::load_index(source.name);
+    if (beside) {
+      origin = IndexOrigin::kSidecar;
+      return beside;
+    }
+    const uint64_t size = MR_TRY(file_size(source.name));
+    return from_cache_or_shard(source.name, file_stamp(source.name), size, origin);
+  }
+
+  Result<tar::Index> find_remote(Source& source, IndexOrigin& origin) const {
+    const transfer::ObjectHead head = MR_TRY(transfer::get_head(*source.location));
+    source.etag = head.etag;
+    if (!head.size)
+      return make_error(Code::kUnsupported, "{}: the server does not say its length", source.name);
+    for (const auto& [name, value] : head.headers) {
+      if (name != "x-millrace-index" || value != "ready") continue;
+      auto index = fetch_index(source, source.location->url, "index", *head.size);
+      if (!index) return index;
+      origin = IndexOrigin::kStore;
+      return index;
+    }
+    net::Url beside = source.location->url;
+    beside.path += tar::kIndexSuffix;
+    auto index = fetch_index(source, beside, "", *head.size);
+    if (index) {
+      origin = IndexOrigin::kSidecar;
+      return index;
+    }
+    return from_cache_or_shard(source.name, head.etag, *head.size, origin);
+  }
+
+  Result<tar::Index> fetch_index(const Source& source, net::Url url, const std::string& query,
+                                 uint64_t stored_bytes) const {
+    if (!query.empty()) url.query = query;
+    net::Request request;
+    request.url = std::move(url);
+    auto response = MR_TRY(source.location->store->client().call(request));
+    std::string bytes = MR_TRY(response.read_all(shard::kMaxIndexBytes));
+    return take_index(std::move(bytes), stored_bytes, source.name);
+  }
+
+  Result<tar::Index> from_cache_or_shard(const std::string& name, const std::string& version, uint64_t size,
+                                         IndexOrigin& origin) const {
+    const std::string directory = options_.index_cache.empty() ? default_cache() : options_.index_cache;
+    const std::string path =
+        fmt::format("{}/{:016x}{:016x}.mri", directory, hash64(name), hash64(version, size));
+    if (!version.empty()) {
+      if (auto kept = read_file(path, shard::kMaxIndexBytes)) {
+        auto index = take_index(kept.take(), size, path);
+        origin = IndexOrigin::kCache;
+        if (index) return index;
+      }
+    }
+    shard::InputOptions input;
+    input.read.group.key_rule = options_.key_rule;
+    input.progress = options_.progress;
+    input.stores = &stores_;
+    std::string bytes = MR_TRY(shard::build_index(name, input));
+    origin = IndexOrigin::kBuilt;
+    // A cache that cannot be written costs the next run some time, this one nothing.
+    std::error_code ignored;
+    std::filesystem::create_directories(directory, ignored);
+    if (!version.empty()) static_cast<void>(write_file_atomically(path, bytes));
+    return take_index(std::move(bytes), size, name);
+  }
+
+  transfer::Stores& stores_;
+  const CatalogueOptions& options_;
+};
+
+}  // namespace
+
+Result<std::shared_ptr<const Catalogue>> Catalogue::open(transfer::Stores& stores, CatalogueOptions options) {
+  if (options.names.empty()) return make_error(Code::kInvalid, "the data set names no shard");
+  for (const auto& mirror : options.mirrors) {
+    if (mirror.size() == options.names.size()) continue;
+    return make_error(Code::kInvalid, "a mirror names {} shards, the data set {}", mirror.size(),
+                      options.names.size());
+  }
+  const Opening opening(stores, options);
+  std::vector<Opened> opened(options.names.size());
+  std::atomic<size_t> next = 0;
+  std::mutex mutex;
+  std::optional<Error> failure;  // guarded by mutex
+  const auto work = [&] {
+    for (size_t i = next++; i < opened.size(); i = next++) {
+      auto shard = opening.open(i);
+      if (shard) {
+        opened[i] = shard.take();
+        continue;
+      }
+      std::lock_guard lock(mutex);
+      if (!failure) failure = shard.take_error();
+      next = opened.size();
+    }
+  };
+  const auto threads = static_cast<unsigned>(std::min<size_t>(kOpenAtATime, opened.size()));
+  MR_TRY(run_threads(threads, work));
+  if (failure) return std::move(*failure);
+
+  std::shared_ptr<Catalogue> catalogue(new Catalogue(stores));
+  Hasher identity;
+  for (Opened& one : opened) {
+    const tar::Index& index = *one.shard.index;
+    catalogue->samples_per_shard_.push_back(index.samples());
+    catalogue->samples_ += index.samples();
+    catalogue->bytes_ += index.tar_bytes();
+    catalogue->is_local_ = catalogue->is_local_ && !one.shard.sources.front().location;
+    ++catalogue->origins_[static_cast<size_t>(one.origin)];
+    const uint64_t facts[] = {index.shard().content_hash, index.samples()};
+    identity.add({reinterpret_cast<const char*>(facts), sizeof facts});
+    catalogue->shards_.push_back(std::move(one.shard));
+  }
+  catalogue->identity_ = identity.value();
+  if (catalogue->samples_ == 0) return make_error(Code::kInvalid, "the data set has no samples");
+  return std::shared_ptr<const Catalogue>(std::move(catalogue));
+}
+
+}  // namespace millrace::loader

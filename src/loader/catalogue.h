@@ -1,0 +1,71 @@
+// Catalogue: the shards of a data set with their indexes; what an order is made of.
+//
+// An index comes from the store that holds the shard, from the file beside it, from an earlier run's cache,
+// or from reading the shard once. Immutable once open; shared by every epoch and thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/progress.h"
+#include "base/result.h"
+#include "tar/index.h"
+#include "transfer/stores.h"
+
+namespace millrace::loader {
+
+// A place where a shard's bytes can be had.
+struct Source {
+  std::string name;                            // path or address
+  std::optional<transfer::Location> location;  // nothing: a local file
+  std::string etag;                            // with quotes; empty: none known
+};
+
+struct Shard {
+  std::vector<Source> sources;  // the first is preferred, the others are mirrors
+  std::shared_ptr<const tar::Index> index;
+  const std::string& name() const { return sources.front().name; }
+};
+
+enum class IndexOrigin { kStore, kSidecar, kCache, kBuilt };
+
+struct CatalogueOptions {
+  std::vector<std::string> names;  // expanded
+  // Other places of the same shards, each as long as `names`.
+  std::vector<std::vector<std::string>> mirrors;
+  std::string index_cache;  // a directory; empty: $XDG_CACHE_HOME/millrace/indexes or the same in ~/.cache
+  tar::KeyRule key_rule = tar::KeyRule::kFirstDot;
+  Progress* progress = nullptr;  // counts what has to be read to build indexes
+};
+
+class Catalogue {
+ public:
+  // `stores` outlives the catalogue.
+  static Result<std::shared_ptr<const Catalogue>> open(transfer::Stores& stores, CatalogueOptions options);
+
+  const std::vector<Shard>& shards() const { return shards_; }
+  const std::vector<uint64_t>& samples_per_shard() const { return samples_per_shard_; }
+  uint64_t samples() const { return samples_; }
+  uint64_t bytes() const { return bytes_; }  // of all samples as they lie in the tars
+  bool is_local() const { return is_local_; }
+  // The same data gives the same number, wherever it is kept.
+  uint64_t identity() const { return identity_; }
+  uint64_t count(IndexOrigin origin) const { return origins_[static_cast<size_t>(origin)]; }
+  transfer::Stores& stores() const { return stores_; }
+
+ private:
+  explicit Catalogue(transfer::Stores& stores) : stores_(stores) {}
+
+  transfer::Stores& stores_;
+  std::vector<Shard> shards_;
+  std::vector<uint64_t> samples_per_shard_;
+  uint64_t samples_ = 0;
+  uint64_t bytes_ = 0;
+  uint64_t identity_ = 0;
+  bool is_local_ = true;
+  uint64_t origins_[4] = {};
+};
+
+}  // namespace millrace::loader

@@ -1,0 +1,106 @@
+// Lending, filling, waiting.
+#include "loader/chunk.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstdlib>
+#include <new>
+
+#include "base/assert.h"
+
+namespace millrace::loader {
+
+namespace {
+constexpr size_t kAlignment = 64;
+}
+
+void FreeAligned::operator()(std::byte* memory) const {
+  std::free(memory);
+}
+
+MemoryPool::Block MemoryPool::take(size_t bytes) {
+  // Sizes in steps of an eighth, so that chunks of nearly the same size share blocks.
+  const size_t step = std::max<size_t>(std::bit_floor(std::max<size_t>(bytes, 1)) / 8, 4096);
+  const size_t capacity = (bytes + step - 1) / step * step;
+  {
+    std::lock_guard lock(mutex_);
+    const auto fit = std::find_if(kept_.rbegin(), kept_.rend(), [&](const Block& block) {
+      return block.capacity >= capacity && block.capacity <= 2 * capacity;
+    });
+    if (fit != kept_.rend()) {
+      Block block = std::move(*fit);
+      kept_.erase(std::next(fit).base());
+      kept_bytes_ -= block.capacity;
+      lent_ += block.capacity;
+      peak_ = std::max(peak_, lent_ + kept_bytes_);
+      return block;
+    }
+    lent_ += capacity;
+    peak_ = std::max(peak_, lent_ + kept_bytes_);
+  }
+  auto* const memory = static_cast<std::byte*>(std::aligned_alloc(kAlignment, capacity));
+  if (memory == nullptr) throw std::bad_alloc();
+  return {AlignedMemory(memory), capacity};
+}
+
+void MemoryPool::give_back(Block block) {
+  std::lock_guard lock(mutex_);
+  lent_ -= block.capacity;
+  if (kept_bytes_ + block.capacity > most_kept_) return;
+  kept_bytes_ += block.capacity;
+  kept_.push_back(std::move(block));
+}
+
+uint64_t MemoryPool::lent() const {
+  std::lock_guard lock(mutex_);
+  return lent_;
+}
+
+uint64_t MemoryPool::peak() const {
+  std::lock_guard lock(mutex_);
+  return peak_;
+}
+
+Chunk::~Chunk() {
+  if (block_.memory) pool_->give_back(std::move(block_));
+}
+
+std::span<std::byte> Chunk::reserve(size_t bytes) {
+  if (block_.capacity < bytes) {
+    if (block_.memory) pool_->give_back(std::move(block_));
+    block_ = pool_->take(bytes);
+  }
+  size_ = bytes;
+  return {block_.memory.get(), bytes};
+}
+
+void Chunk::succeed() {
+  {
+    std::lock_guard lock(mutex_);
+    ready_ = true;
+  }
+  settled_.notify_all();
+}
+
+void Chunk::fail(Error error) {
+  {
+    std::lock_guard lock(mutex_);
+    if (ready_ || failure_) return;
+    failure_ = std::move(error);
+  }
+  settled_.notify_all();
+}
+
+Result<std::string_view> Chunk::get() const {
+  std::unique_lock lock(mutex_);
+  settled_.wait(lock, [&] { return ready_ || failure_.has_value(); });
+  if (failure_) return failure_->copy();
+  return std::string_view(reinterpret_cast<const char*>(block_.memory.get()), size_);
+}
+
+bool Chunk::is_settled() const {
+  std::lock_guard lock(mutex_);
+  return ready_ || failure_.has_value();
+}
+
+}  // namespace millrace::loader

@@ -1,0 +1,225 @@
+// From a stretch of a shard to bytes in memory.
+#include "loader/fetch.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+
+#include "base/clock.h"
+#include "net/ranged.h"
+#include "shard/input.h"
+
+namespace millrace::loader {
+
+namespace {
+constexpr size_t kOpenFiles = 64;
+
+Error stopped() {
+  return make_error(Code::kCancelled, "the loader was stopped");
+}
+}  // namespace
+
+class Stream {
+ public:
+  Stream(std::string name, transfer::Stores& stores) : name_(std::move(name)), stores_(stores) {}
+
+  struct Wanted {
+    Stretch stretch;
+    std::shared_ptr<Chunk> chunk;
+  };
+  void expect(Wanted wanted) {
+    std::lock_guard lock(queue_mutex_);
+    waiting_.push_back(std::move(wanted));
+  }
+  // Fills the chunk that is next, whichever thread comes.
+  void advance(Meters& meters) {
+    std::lock_guard reading(read_mutex_);
+    Wanted wanted;
+    {
+      std::lock_guard lock(queue_mutex_);
+      wanted = std::move(waiting_.front());
+      waiting_.pop_front();
+    }
+    const Timer timer(meters.fetch);
+    auto filled = fill(wanted);
+    if (!filled) {
+      wanted.chunk->fail(filled.take_error());
+      return;
+    }
+    meters.fetch.bytes += wanted.stretch.size;
+    wanted.chunk->succeed();
+  }
+
+ private:
+  Status fill(const Wanted& wanted) {
+    if (!input_) {
+      shard::InputOptions options;
+      options.stores = &stores_;
+      input_ = MR_TRY(shard::ShardInput::open(name_, options));
+    }
+    tar::ByteSource& bytes = input_->plain();
+    while (position_ < wanted.stretch.offset) {
+      const uint64_t passed = MR_TRY(bytes.skip(wanted.stretch.offset - position_));
+      if (passed == 0) return ended();
+      position_ += passed;
+    }
+    std::span<std::byte> room = wanted.chunk->reserve(wanted.stretch.size);
+    while (!room.empty()) {
+      const size_t got = MR_TRY(bytes.read_some(room));
+      if (got == 0) return ended();
+      position_ += got;
+      room = room.subspan(got);
+    }
+    return {};
+  }
+  Error ended() const {
+    return make_error(Code::kTruncated, "{}: ends at byte {} of the tar, before its index says so", name_,
+                      position_);
+  }
+
+  const std::string name_;
+  transfer::Stores& stores_;
+  std::mutex queue_mutex_;
+  std::deque<Wanted> waiting_;  // guarded by queue_mutex_
+  std::mutex read_mutex_;
+  std::unique_ptr<shard::ShardInput> input_;  // guarded by read_mutex_
+  uint64_t position_ = 0;                     // guarded by read_mutex_
+};
+
+Fetcher::Fetcher(const Catalogue& catalogue, unsigned threads, BlockCache* cache, Meters& meters)
+    : catalogue_(catalogue),
+      lifeline_(std::make_shared<net::Lifeline>()),
+      stores_(catalogue.stores().settings(), lifeline_),
+      cache_(cache),
+      meters_(meters) {
+  for (unsigned i = 0; i < threads; ++i) threads_.emplace_back([this] { run(); });
+}
+
+Fetcher::~Fetcher() {
+  stop();
+}
+
+void Fetcher::submit(std::function<void()> job, std::shared_ptr<Chunk> chunk) {
+  {
+    std::lock_guard lock(mutex_);
+    if (!stopped_) {
+      jobs_.push_back({std::move(job), std::move(chunk)});
+      chunk = nullptr;
+    }
+  }
+  if (chunk) chunk->fail(stopped());
+  filled_.notify_one();
+}
+
+void Fetcher::fetch(const Stretch& stretch, std::shared_ptr<Chunk> into) {
+  submit(
+      [this, stretch, into] {
+        auto filled = fill(stretch, *into);
+        if (filled) {
+          into->succeed();
+        } else {
+          into->fail(filled.take_error());
+        }
+      },
+      into);
+}
+
+std::shared_ptr<Stream> Fetcher::open_stream(uint32_t shard) {
+  return std::make_shared<Stream>(catalogue_.shards()[shard].name(), stores_);
+}
+
+void Fetcher::fetch(const std::shared_ptr<Stream>& stream, const Stretch& stretch,
+                    std::shared_ptr<Chunk> into) {
+  stream->expect({stretch, into});
+  submit([this, stream] { stream->advance(meters_); }, std::move(into));
+}
+
+void Fetcher::stop() {
+  std::deque<Job> left;
+  {
+    std::lock_guard lock(mutex_);
+    stopped_ = true;
+    left.swap(jobs_);
+  }
+  filled_.notify_all();
+  lifeline_->cut();
+  for (const Job& job : left) job.chunk->fail(stopped());
+  threads_.clear();
+}
+
+void Fetcher::run() {
+  while (true) {
+    Job job;
+    {
+      std::unique_lock lock(mutex_);
+      filled_.wait(lock, [&] { return stopped_ || !jobs_.empty(); });
+      if (stopped_) return;
+      job = std::move(jobs_.front());
+      jobs_.pop_front();
+    }
+    job.work();
+  }
+}
+
+Status Fetcher::fill(const Stretch& stretch, Chunk& chunk) {
+  const Timer timer(meters_.fetch);
+  const Shard& shard = catalogue_.shards()[stretch.shard];
+  const std::span<std::byte> into = chunk.reserve(stretch.size);
+  meters_.fetch.bytes += stretch.size;
+  std::optional<Error> failure;
+  for (const Source& source : shard.sources) {
+    auto filled = fill_from(source, stretch, into);
+    if (filled) return {};
+    if (!failure) failure = filled.take_error();
+  }
+  return std::move(*failure).within(fmt::format("fetching bytes {} to {} of {}", stretch.offset,
+                                                stretch.offset + stretch.size, shard.name()));
+}
+
+Status Fetcher::fill_from(const Source& source, const Stretch& stretch, std::span<std::byte> into) {
+  if (!source.location) return fill_from_file(source, stretch, into);
+  const transfer::Location location = MR_TRY(stores_.find(source.name));
+  const auto request = [&](std::span<std::byte> room) -> Status {
+    const auto reader = MR_TRY(net::RangedReader::open(location.store->client(), location.url,
+                                                       {stretch.offset, stretch.size}, source.etag));
+    while (!room.empty()) {
+      const size_t got = MR_TRY(reader->read_some(room));
+      if (got == 0)
+        return make_error(Code::kTruncated, "{} ends at byte {}", source.name, reader->position());
+      room = room.subspan(got);
+    }
+    return {};
+  };
+  if (cache_ == nullptr || source.etag.empty()) return request(into);
+  return cache_->get({source.name + " " + source.etag, stretch.offset, stretch.size}, into, request);
+}
+
+Status Fetcher::fill_from_file(const Source& source, const Stretch& stretch, std::span<std::byte> into) {
+  const std::shared_ptr<File> file = MR_TRY(open_file(source.name));
+  uint64_t at = stretch.offset;
+  while (!into.empty()) {
+    const size_t got = MR_TRY(file->read_at(at, into));
+    if (got == 0)
+      return make_error(Code::kTruncated, "{} ends at byte {}: it was cut since it was indexed", source.name,
+                        at);
+    at += got;
+    into = into.subspan(got);
+  }
+  return {};
+}
+
+Result<std::shared_ptr<File>> Fetcher::open_file(const std::string& path) {
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& [name, file] : open_files_) {
+      if (name == path) return file;
+    }
+  }
+  auto file = std::make_shared<File>(MR_TRY(File::open_read(path)));
+  std::lock_guard lock(mutex_);
+  open_files_.emplace_front(path, file);
+  if (open_files_.size() > kOpenFiles) open_files_.pop_back();
+  return file;
+}
+
+}  // namespace millrace::loader

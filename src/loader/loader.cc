@@ -1,0 +1,196 @@
+// Threads and what they wait for.
+#include "loader/loader.h"
+
+#include <algorithm>
+
+#include "base/threads.h"
+
+namespace millrace::loader {
+
+namespace {
+
+// Batches that are being filled or wait for the consumer; the one it works on is its own.
+constexpr size_t kBatchesUnderWay = 3;
+constexpr unsigned kFetchFiles = 2;
+constexpr unsigned kFetchStores = 8;
+
+Error stopped() {
+  return make_error(Code::kCancelled, "the loader was stopped");
+}
+
+}  // namespace
+
+Loader::Loader(std::shared_ptr<const Catalogue> catalogue, Recipe recipe, const Start& start,
+               std::shared_ptr<PixelKeep> keep)
+    : catalogue_(std::move(catalogue)),
+      recipe_(std::move(recipe)),
+      start_(start),
+      keep_(std::move(keep)),
+      pool_(std::make_shared<MemoryPool>(recipe_.memory)) {}
+
+Result<std::unique_ptr<Loader>> Loader::open(std::shared_ptr<const Catalogue> catalogue, Recipe recipe,
+                                             const Start& start, std::shared_ptr<PixelKeep> keep) {
+  MR_TRY(check(recipe));
+  if (start.world == 0 || start.rank >= start.world)
+    return make_error(Code::kInvalid, "rank {} of {} is not possible: ranks count from 0", start.rank,
+                      start.world);
+  if (start.world > recipe.batch) {
+    return make_error(Code::kInvalid, "a global batch of {} cannot be shared by {} ranks", recipe.batch,
+                      start.world)
+        .with_hint("the batch counts over all ranks: batch = world x what each takes");
+  }
+  std::unique_ptr<Loader> loader(new Loader(std::move(catalogue), std::move(recipe), start, std::move(keep)));
+  const Recipe& settled = loader->recipe_;
+  if (!settled.cache.empty())
+    loader->cache_ = MR_TRY(BlockCache::open(settled.cache, settled.cache_bytes, loader->meters_));
+  loader->filling_ =
+      MR_TRY(Filling::make(*loader->catalogue_, settled, loader->keep_.get(), loader->meters_));
+  const unsigned usual = loader->catalogue_->is_local() ? kFetchFiles : kFetchStores;
+  const unsigned cores = std::max(std::thread::hardware_concurrency(), 1U);
+  loader->fetch_threads_ = settled.fetch_threads == 0 ? usual : settled.fetch_threads;
+  loader->threads_ = settled.threads == 0 ? cores : settled.threads;
+  loader->fetcher_ = std::make_unique<Fetcher>(*loader->catalogue_, loader->fetch_threads_,
+                                               loader->cache_.get(), loader->meters_);
+  for (unsigned i = 0; i < loader->threads_; ++i)
+    loader->workers_.emplace_back([&own = *loader] { own.work(); });
+  loader->planner_ = std::jthread([&own = *loader] { own.plan(); });
+  return loader;
+}
+
+Loader::~Loader() {
+  stop();
+}
+
+void Loader::stop() {
+  {
+    std::lock_guard lock(mutex_);
+    stopped_ = true;
+  }
+  changed_.notify_all();
+  fetcher_->stop();
+  if (planner_.joinable()) planner_.join();
+  workers_.clear();
+}
+
+// What a batch will occupy when it is filled.
+uint64_t Loader::batch_bytes(const BatchPlan& plan) const {
+  uint64_t bytes = 0;
+  for (const FieldSpec& field : recipe_.fields) {
+    if (field.kind == FieldKind::kImage) {
+      const auto& image = field.image;
+      const uint64_t item = image.type == decode::TransformSpec::Type::kUint8     ? 1
+                            : image.type == decode::TransformSpec::Type::kFloat16 ? 2
+                                                                                  : 4;
+      bytes +=
+          plan.elements.size() * image.size.width * image.size.height * decode::count(image.channels) * item;
+    } else if (field.kind != FieldKind::kKey) {
+      bytes += plan.bytes;
+    }
+  }
+  return bytes;
+}
+
+void Loader::plan() {
+  const uint64_t ahead = recipe_.memory / 8;
+  for (uint64_t epoch = start_.epoch; epoch < start_.epoch + start_.epochs; ++epoch) {
+    const uint64_t first = epoch == start_.epoch ? start_.batch : 0;
+    Planner planner(*catalogue_, recipe_, {epoch, first, start_.rank, start_.world}, *fetcher_, pool_);
+    {
+      std::lock_guard lock(mutex_);
+      by_sample_ = planner.by_sample();
+    }
+    while (true) {
+      const uint64_t begun = steady_ns();
+      auto planned = planner.next();
+      meters_.plan.busy_ns += steady_ns() - begun;
+      if (!planned) break;
+      ++meters_.plan.count;
+      std::unique_lock lock(mutex_);
+      planned_bytes_ += planned->bytes;
+      planned_.push_back(std::move(*planned));
+      changed_.notify_all();
+      // At least one batch waits, however large; more as far as the bytes allow.
+      changed_.wait(lock, [&] { return stopped_ || planned_.empty() || planned_bytes_ < ahead; });
+      if (stopped_) return;
+    }
+  }
+  std::lock_guard lock(mutex_);
+  all_planned_ = true;
+  changed_.notify_all();
+}
+
+// The earliest batch with slots to fill; a new one where memory allows.
+std::shared_ptr<Assembly> Loader::take_assembly() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    if (stopped_) return nullptr;
+    for (const Slot& slot : under_way_) {
+      if (slot.assembly->has_slots()) return slot.assembly;
+    }
+    const bool has_room =
+        under_way_.empty() || (under_way_.size() < kBatchesUnderWay && !planned_.empty() &&
+                               pool_->lent() + batch_bytes(planned_.front()) < recipe_.memory);
+    if (!planned_.empty() && has_room) {
+      auto assembly = std::make_shared<Assembly>(std::move(planned_.front()), pool_);
+      planned_.pop_front();
+      const auto prepared = assembly->prepare(*filling_);
+      static_cast<void>(prepared);
+      under_way_.push_back({assembly, assembly->plan().elements.empty()});
+      changed_.notify_all();
+      continue;
+    }
+    if (planned_.empty() && all_planned_) return nullptr;
+    const bool waits_for_consumer = !planned_.empty();
+    const uint64_t begun = steady_ns();
+    changed_.wait(lock);
+    (waits_for_consumer ? meters_.wait_room_ns : meters_.wait_bytes_ns) += steady_ns() - begun;
+  }
+}
+
+void Loader::work() {
+  decode::Workspace workspace;
+  while (const auto assembly = take_assembly()) {
+    if (!assembly->work(*filling_, workspace)) continue;
+    std::lock_guard lock(mutex_);
+    planned_bytes_ -= assembly->plan().bytes;
+    for (Slot& slot : under_way_) {
+      if (slot.assembly == assembly) slot.is_complete = true;
+    }
+    changed_.notify_all();
+  }
+}
+
+Result<std::shared_ptr<Batch>> Loader::next() {
+  const Timer timer(meters_.deliver);
+  std::unique_lock lock(mutex_);
+  if (has_failed_) return std::shared_ptr<Batch>();
+  const auto at_end = [&] { return all_planned_ && planned_.empty() && under_way_.empty(); };
+  changed_.wait(
+      lock, [&] { return stopped_ || at_end() || (!under_way_.empty() && under_way_.front().is_complete); });
+  if (stopped_) return stopped();
+  if (at_end()) return std::shared_ptr<Batch>();
+  const std::shared_ptr<Assembly> assembly = std::move(under_way_.front().assembly);
+  under_way_.pop_front();
+  changed_.notify_all();
+  const uint64_t bytes = assembly->plan().bytes;
+  auto batch = assembly->finish(*filling_, faults_);
+  if (batch && faults_.size() > recipe_.most_errors) {
+    batch = make_error(Code::kCorrupt,
+                       "{} samples could not be used, more than {} are not accepted; the last: {}",
+                       faults_.size(), recipe_.most_errors, faults_.back().what);
+  }
+  if (!batch) {
+    has_failed_ = true;
+    return batch;
+  }
+  meters_.samples += (*batch)->size;
+  meters_.sample_bytes += bytes;
+  return batch;
+}
+
+std::vector<Fault> Loader::faults() const {
+  std::lock_guard lock(mutex_);
+  return faults_;
+}
+
+}  // namespace millrace::loader

@@ -1,0 +1,251 @@
+// Batches of real shards: complete, the same for every thread count and start, and errors that say where.
+#include "loader/loader.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "loader/report.h"
+#include "loader/state.h"
+#include "loader/testing/shards.h"
+
+namespace millrace::loader {
+namespace {
+
+using millrace::testing::TemporaryDirectory;
+
+struct Seen {
+  std::vector<int64_t> labels;
+  std::vector<std::string> bodies;
+  bool operator==(const Seen&) const = default;
+};
+
+Recipe text_recipe() {
+  Recipe recipe;
+  recipe.seed = 5;
+  recipe.window = 100;
+  recipe.batch = 48;
+  recipe.threads = 3;
+  recipe.fields = {{"label", {"cls"}, FieldKind::kLabel, {}}, {"text", {"txt"}, FieldKind::kBytes, {}}};
+  return recipe;
+}
+
+Seen look(const Batch& batch) {
+  Seen seen;
+  const auto* labels = reinterpret_cast<const int64_t*>(batch.columns[0].memory.memory.get());
+  for (uint64_t i = 0; i < batch.size; ++i) {
+    seen.labels.push_back(labels[i]);
+    const Piece piece = batch.columns[1].pieces[i];
+    seen.bodies.emplace_back(
+        reinterpret_cast<const char*>(batch.columns[1].memory.memory.get()) + piece.offset, piece.size);
+  }
+  return seen;
+}
+
+class LoaderTest : public ::testing::Test {
+ protected:
+  std::shared_ptr<const Catalogue> open(uint64_t samples, uint64_t per_shard,
+                                        const std::string& suffix = ".tar") {
+    made_ = testing::make_shards(directory_, samples, per_shard, suffix);
+    return testing::open_catalogue(stores_, made_.names, directory_.path("cache"));
+  }
+  std::vector<Seen> run(const std::shared_ptr<const Catalogue>& catalogue, const Recipe& recipe,
+                        const Start& start) {
+    auto loader = Loader::open(catalogue, recipe, start);
+    EXPECT_TRUE(loader.has_value()) << loader.error().message();
+    std::vector<Seen> batches;
+    while (true) {
+      auto batch = (*loader)->next();
+      EXPECT_TRUE(batch.has_value()) << batch.error().message();
+      if (!batch || !*batch) return batches;
+      batches.push_back(look(**batch));
+    }
+  }
+
+  TemporaryDirectory directory_;
+  transfer::Stores stores_{transfer::Settings()};
+  testing::MadeShards made_;
+};
+
+TEST_F(LoaderTest, GivesEverySampleOnceWithItsOwnBytes) {
+  const auto catalogue = open(1000, 130);
+  std::set<int64_t> labels;
+  for (const Seen& seen : run(catalogue, text_recipe(), {})) {
+    for (size_t i = 0; i < seen.labels.size(); ++i) {
+      EXPECT_TRUE(labels.insert(seen.labels[i]).second);
+      EXPECT_EQ(seen.bodies[i], testing::body_of(static_cast<uint64_t>(seen.labels[i])));
+    }
+  }
+  EXPECT_EQ(labels.size(), 1000u);
+}
+
+TEST_F(LoaderTest, ThreadsAndReadingBySampleDoNotChangeTheOrder) {
+  const auto catalogue = open(700, 90);
+  const auto wanted = run(catalogue, text_recipe(), {});
+  for (const unsigned threads : {1U, 2U, 8U}) {
+    Recipe recipe = text_recipe();
+    recipe.threads = threads;
+    recipe.fetch_threads = threads;
+    EXPECT_EQ(run(catalogue, recipe, {}), wanted) << threads;
+    recipe.memory = 1 << 10;  // no window fits
+    EXPECT_EQ(run(catalogue, recipe, {}), wanted) << threads;
+  }
+}
+
+TEST_F(LoaderTest, EveryStartGoesOnAsIfItHadNotStopped) {
+  for (const char* suffix : {".tar", ".tar.gz"}) {
+    TemporaryDirectory own;
+    made_ = testing::make_shards(own, 400, 60, suffix);
+    const auto catalogue = testing::open_catalogue(stores_, made_.names, own.path("cache"));
+    const auto whole = run(catalogue, text_recipe(), {0, 0, 2});
+    const uint64_t each = whole.size() / 2;
+    for (uint64_t from = 0; from < each; ++from) {
+      const auto rest = run(catalogue, text_recipe(), {0, from, 2});
+      const std::vector<Seen> wanted(whole.begin() + static_cast<std::ptrdiff_t>(from), whole.end());
+      EXPECT_EQ(rest, wanted) << suffix << " from " << from;
+    }
+  }
+}
+
+TEST_F(LoaderTest, RanksTogetherHaveTheBatchesOfOne) {
+  const auto catalogue = open(500, 70);
+  for (const EpochEnd end : {EpochEnd::kExact, EpochEnd::kDrop, EpochEnd::kPad}) {
+    Recipe recipe = text_recipe();
+    recipe.end = end;
+    const auto alone = run(catalogue, recipe, {});
+    for (const uint64_t world : {2u, 3u, 7u, 48u}) {
+      std::vector<Seen> joined(alone.size());
+      for (uint64_t rank = 0; rank < world; ++rank) {
+        const auto part = run(catalogue, recipe, {0, 0, 1, rank, world});
+        ASSERT_EQ(part.size(), alone.size());
+        for (size_t i = 0; i < part.size(); ++i) {
+          joined[i].labels.insert(joined[i].labels.end(), part[i].labels.begin(), part[i].labels.end());
+          joined[i].bodies.insert(joined[i].bodies.end(), part[i].bodies.begin(), part[i].bodies.end());
+        }
+      }
+      EXPECT_EQ(joined, alone) << world;
+    }
+  }
+}
+
+TEST_F(LoaderTest, AShardCutSinceItWasIndexedIsAnErrorThatNamesIt) {
+  const auto catalogue = open(300, 100);
+  std::filesystem::resize_file(made_.names[1], 20'000);
+  Recipe recipe = text_recipe();
+  auto loader = Loader::open(catalogue, recipe, {});
+  ASSERT_TRUE(loader.has_value());
+  while (true) {
+    auto batch = (*loader)->next();
+    if (batch) {
+      ASSERT_NE(*batch, nullptr) << "the epoch ended without an error";
+      continue;
+    }
+    EXPECT_NE(batch.error().message().find(made_.names[1]), std::string::npos) << batch.error().message();
+    EXPECT_NE(batch.error().message().find("byte"), std::string::npos) << batch.error().message();
+    break;
+  }
+}
+
+TEST_F(LoaderTest, BadSamplesAreSkippedOrReplacedAndCounted) {
+  // Labels of every tenth sample are no numbers.
+  const auto name = shard::OutputName::parse(directory_.path("bad-%d.tar"));
+  shard::ShardWriter writer(*name, {}, {});
+  for (int i = 0; i < 100; ++i) {
+    const std::string label = i % 10 == 3 ? "none" : std::to_string(i);
+    const shard::NewField fields[] = {{"cls", label}, {"txt", label}};
+    ASSERT_TRUE(writer.add(fmt::format("{:04}", i), fields).has_value());
+  }
+  ASSERT_TRUE(writer.finish().has_value());
+  const auto catalogue =
+      testing::open_catalogue(stores_, {directory_.path("bad-0.tar")}, directory_.path("cache"));
+  Recipe recipe = text_recipe();
+  recipe.batch = 20;
+  recipe.on_error = OnError::kSkip;
+  uint64_t skipped = 0;
+  for (const Seen& seen : run(catalogue, recipe, {})) {
+    skipped += seen.labels.size();
+    for (size_t i = 0; i < seen.labels.size(); ++i) EXPECT_EQ(seen.bodies[i], std::to_string(seen.labels[i]));
+  }
+  EXPECT_EQ(skipped, 90u);
+  recipe.on_error = OnError::kSubstitute;
+  for (const Seen& seen : run(catalogue, recipe, {})) {
+    EXPECT_EQ(seen.labels.size(), 20u);
+    for (size_t i = 0; i < seen.labels.size(); ++i) EXPECT_EQ(seen.bodies[i], std::to_string(seen.labels[i]));
+  }
+  recipe.most_errors = 4;
+  auto loader = Loader::open(catalogue, recipe, {});
+  Result<std::shared_ptr<Batch>> last = (*loader)->next();
+  while (last && *last) last = (*loader)->next();
+  ASSERT_FALSE(last.has_value());
+  EXPECT_NE(last.error().message().find("member 00"), std::string::npos) << last.error().message();
+  EXPECT_GT((*loader)->faults().size(), 4u);
+}
+
+TEST_F(LoaderTest, StoppingEndsAWaitingConsumerAndAllThreads) {
+  const auto catalogue = open(2000, 500);
+  for (int i = 0; i < 50; ++i) {
+    auto loader = Loader::open(catalogue, text_recipe(), {0, 0, 100});
+    ASSERT_TRUE(loader.has_value());
+    for (int taken = 0; taken < i % 5; ++taken) ASSERT_TRUE((*loader)->next().has_value());
+    (*loader)->stop();
+    EXPECT_EQ((*loader)->next().error().code(), Code::kCancelled);
+  }
+}
+
+TEST_F(LoaderTest, MemoryStaysWithinWhatWasAllowed) {
+  const auto catalogue = open(20'000, 5000);
+  Recipe recipe = text_recipe();
+  recipe.memory = 8 << 20;
+  recipe.window = 2000;
+  auto loader = Loader::open(catalogue, recipe, {});
+  while (true) {
+    auto batch = (*loader)->next();
+    ASSERT_TRUE(batch.has_value());
+    if (!*batch) break;
+  }
+  EXPECT_LT((*loader)->memory_peak(), 2 * recipe.memory);
+}
+
+TEST_F(LoaderTest, StatesOfOtherRunsAreRefused) {
+  const auto catalogue = open(100, 50);
+  const Recipe recipe = text_recipe();
+  const std::string text = format_state({3, 7}, *catalogue, recipe);
+  EXPECT_LT(text.size(), 1024u);
+  const auto back = parse_state(text, *catalogue, recipe);
+  ASSERT_TRUE(back.has_value());
+  EXPECT_EQ(*back, (State{3, 7}));
+  Recipe other = recipe;
+  other.window = 9;
+  EXPECT_NE(parse_state(text, *catalogue, other).error().message().find("window"), std::string::npos);
+  for (const char* bad : {"", "[]", "{}", "{\"version\":1}", "nonsense"})
+    EXPECT_FALSE(parse_state(bad, *catalogue, recipe).has_value()) << bad;
+}
+
+TEST_F(LoaderTest, IndexesAreBuiltOnceAndThenFoundInTheCache) {
+  open(100, 25);
+  for (const std::string& name : made_.names) std::filesystem::remove(name + ".mri");
+  const auto built = testing::open_catalogue(stores_, made_.names, directory_.path("cache"));
+  EXPECT_EQ(built->count(IndexOrigin::kBuilt), 4u);
+  const auto cached = testing::open_catalogue(stores_, made_.names, directory_.path("cache"));
+  EXPECT_EQ(cached->count(IndexOrigin::kCache), 4u);
+  EXPECT_EQ(cached->identity(), built->identity());
+}
+
+TEST_F(LoaderTest, AReportNamesALimit) {
+  const auto catalogue = open(500, 100);
+  auto loader = Loader::open(catalogue, text_recipe(), {});
+  while (true) {
+    auto batch = (*loader)->next();
+    ASSERT_TRUE(batch.has_value());
+    if (!*batch) break;
+  }
+  const Report report = make_report(**loader);
+  EXPECT_EQ(report.samples, 500u);
+  EXPECT_FALSE(report.limit.empty());
+  EXPECT_NE(format_report(report).find("limit: "), std::string::npos);
+}
+
+}  // namespace
+}  // namespace millrace::loader

@@ -1,0 +1,51 @@
+// The state as JSON.
+#include "loader/state.h"
+
+#include <nlohmann/json.hpp>
+
+#include "base/text.h"
+
+namespace millrace::loader {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+constexpr int kVersion = 1;
+
+// What must be the same for the order to be the same.
+Json describe(const Catalogue& catalogue, const Recipe& recipe) {
+  return {{"version", kVersion},
+          {"dataset", fmt::format("{:016x}", catalogue.identity())},
+          {"samples", catalogue.samples()},
+          {"seed", recipe.seed},
+          {"batch_size", recipe.batch},
+          {"window", recipe.window},
+          {"end", epoch_end_name(recipe.end)}};
+}
+
+}  // namespace
+
+std::string format_state(const State& state, const Catalogue& catalogue, const Recipe& recipe) {
+  Json json = describe(catalogue, recipe);
+  json["epoch"] = state.epoch;
+  json["batch"] = state.batch;
+  return json.dump();
+}
+
+Result<State> parse_state(std::string_view text, const Catalogue& catalogue, const Recipe& recipe) {
+  const Json json = Json::parse(text, nullptr, false);
+  if (!json.is_object()) return make_error(Code::kInvalid, "the state is not JSON of a loader");
+  const Json wanted = describe(catalogue, recipe);
+  for (const auto& [name, value] : wanted.items()) {
+    if (json.contains(name) && json[name] == value) continue;
+    return make_error(Code::kInvalid, "the state belongs to another run: its {} is {}, here it is {}", name,
+                      json.contains(name) ? printable(json[name].dump(), 80) : "missing", value.dump());
+  }
+  for (const char* name : {"epoch", "batch"}) {
+    if (!json.contains(name) || !json[name].is_number_unsigned())
+      return make_error(Code::kInvalid, "the state has no {}", name);
+  }
+  return State{json["epoch"], json["batch"]};
+}
+
+}  // namespace millrace::loader
