@@ -83,20 +83,23 @@ uint64_t Order::lane_key(uint64_t lane) const {
   return keyed(options_.seed, options_.epoch, lane + 1);
 }
 
-std::vector<Order::Share> Order::shares(uint64_t batch) const {
-  const bool is_rest = batch == samples() / options_.batch;
-  const std::vector<uint64_t>& cuts = is_rest ? rest_shares_ : shares_;
+std::vector<Order::Share> Order::own_shares(uint64_t batch) const {
+  const std::vector<uint64_t>& cuts = batch == samples() / options_.batch ? rest_shares_ : shares_;
   std::vector<Share> found;
   for (uint64_t lane = 0; lane < lanes(); ++lane) {
     const uint64_t position = batch * (shares_[lane + 1] - shares_[lane]);
     const Slice elements{cuts[lane], cuts[lane + 1] - cuts[lane]};
     if (elements.size > 0) found.push_back({lane, position, elements});
   }
-  if (!is_rest || options_.end != EpochEnd::kPad) return found;
+  return found;
+}
+
+std::vector<Order::Share> Order::shares(uint64_t batch) const {
+  std::vector<Share> found = own_shares(batch);
+  uint64_t filled = found.back().elements.first + found.back().elements.size;
   // The beginning of the epoch again, as often as it takes: a data set may be smaller than a batch.
-  uint64_t filled = cuts.back();
-  while (filled < options_.batch) {
-    for (const Share& share : shares(0)) {
+  while (filled < batch_size(batch)) {
+    for (const Share& share : own_shares(0)) {
       const uint64_t size = std::min(share.elements.size, options_.batch - filled);
       if (size > 0) found.push_back({share.lane, share.position, {filled, size}});
       filled += size;

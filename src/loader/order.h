@@ -81,6 +81,7 @@ class Order {
   SampleRef find(uint64_t batch, uint64_t element) const;
 
  private:
+  std::vector<Share> own_shares(uint64_t batch) const;  // without padding
   size_t run_of(uint64_t place) const;
 
   const OrderOptions options_;
