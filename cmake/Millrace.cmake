@@ -8,6 +8,10 @@ include(GoogleTest)
 function(millrace_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
   add_library(millrace_${name} STATIC ${ARG_SOURCES})
+  if(NOT MILLRACE_SANITIZE)
+    # The Python module is a shared object made of these libraries.
+    set_target_properties(millrace_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  endif()
   target_include_directories(millrace_${name} PUBLIC ${CMAKE_SOURCE_DIR}/src)
   target_link_libraries(millrace_${name} PUBLIC ${ARG_LINK})
 

@@ -81,7 +81,7 @@ int exit_code(Code code) {
 }
 
 Error::Error(Code code, std::string message)
-    : detail_(std::make_unique<Detail>(Detail{code, std::move(message), {}})) {}
+    : detail_(std::make_unique<Detail>(Detail{code, std::move(message), {}, {}})) {}
 
 Error Error::within(std::string_view what) && {
   detail_->message = fmt::format("{}: {}", what, detail_->message);
@@ -93,9 +93,15 @@ Error Error::with_hint(std::string hint) && {
   return std::move(*this);
 }
 
+Error Error::at(std::string_view member, uint64_t offset) && {
+  if (!detail_->place) detail_->place = Place{std::string(member), offset};
+  return std::move(*this);
+}
+
 Error Error::copy() const {
   Error other(code(), message());
   other.detail_->hint = hint();
+  other.detail_->place = place();
   return other;
 }
 

@@ -7,7 +7,9 @@
 
 #include <fmt/format.h>
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -36,6 +38,12 @@ int exit_code(Code code);  // 1: the work failed; 2: the request was wrong
 template <typename T>
 class Result;
 
+// Where in an archive: for programs, which should not have to read the message.
+struct Place {
+  std::string member;  // empty: none yet
+  uint64_t offset = 0;
+};
+
 class [[nodiscard]] Error {
  public:
   Error(Code code, std::string message);
@@ -43,10 +51,13 @@ class [[nodiscard]] Error {
   Code code() const { return detail_->code; }
   const std::string& message() const { return detail_->message; }
   const std::string& hint() const { return detail_->hint; }
+  const std::optional<Place>& place() const { return detail_->place; }
 
   // Puts what the caller was doing in front: "reading x" + "Input/output error".
   Error within(std::string_view what) &&;
   Error with_hint(std::string hint) &&;
+  // The first place stays: it was nearest.
+  Error at(std::string_view member, uint64_t offset) &&;
   Error copy() const;
 
  private:
@@ -58,6 +69,7 @@ class [[nodiscard]] Error {
     Code code;
     std::string message;
     std::string hint;
+    std::optional<Place> place;
   };
   std::unique_ptr<Detail> detail_;
 };

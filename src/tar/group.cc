@@ -138,7 +138,8 @@ Status Grouper::begin(const Member& member, const SplitName& split) {
                       archive_name_, printable(split.key), member.header_offset)
         .with_hint(
             "write the archive in name order (tar --sort=name), or gather it with millrace tar verify "
-            "--repair");
+            "--repair")
+        .at(member.name, member.header_offset);
   }
   return append(member, split);
 }
@@ -147,7 +148,8 @@ Status Grouper::append(const Member& member, const SplitName& split) {
   Group& group = current();
   if (group.names.size() + 2 * member.name.size() > Group::kMaxNameBytes) {
     return make_error(Code::kTooLarge, "{}: sample \"{}\" has more than {} bytes of names at byte {}",
-                      archive_name_, printable(group.key(), 200), Group::kMaxNameBytes, member.header_offset);
+                      archive_name_, printable(group.key(), 200), Group::kMaxNameBytes, member.header_offset)
+        .at(member.name, member.header_offset);
   }
   Group::Field& field = group.append(member, split);
   if (group.fields.size() > 1) field.doubled = is_doubled(group.field_name(field));
@@ -156,7 +158,8 @@ Status Grouper::append(const Member& member, const SplitName& split) {
                       archive_name_, printable(group.key()), printable(group.field_name(field)),
                       member.header_offset)
         .with_hint(
-            "see all such places with millrace tar verify; names with dots may want --key-rule last-dot");
+            "see all such places with millrace tar verify; names with dots may want --key-rule last-dot")
+        .at(member.name, member.header_offset);
   }
   group.has_gaps |= gap_;
   gap_ = false;

@@ -46,12 +46,14 @@ Error cut_inside_member(std::string_view archive, std::string_view member, uint6
                                        : std::string("only padding and end blocks are missing");
   return make_error(Code::kTruncated, "{}: cut inside member \"{}\" at byte {}: {}", archive,
                     printable(member), at, lack)
-      .with_hint("the file is incomplete; millrace tar verify --repair saves the whole samples");
+      .with_hint("the file is incomplete; millrace tar verify --repair saves the whole samples")
+      .at(member, at);
 }
 
 Error data_after_end(std::string_view archive, uint64_t at) {
   return make_error(Code::kCorrupt, "{}: more data follows the end of the archive at byte {}", archive, at)
-      .with_hint("for archives written one behind the other use --concatenated");
+      .with_hint("for archives written one behind the other use --concatenated")
+      .at({}, at);
 }
 
 int64_t Member::mtime_seconds() const {

@@ -97,7 +97,7 @@ Result<std::string_view> MemberReader::next_piece() {
 }
 
 Error MemberReader::placed(Error error) const {
-  return std::move(error).within(archive_name_);
+  return std::move(error).within(archive_name_).at(member_name_, parser_.offset());
 }
 
 }  // namespace millrace::tar

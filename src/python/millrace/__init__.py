@@ -1,0 +1,23 @@
+"""Millrace: training data from tar shards.
+
+    import millrace
+    for key, fields in millrace.samples("http://127.0.0.1:9400/train/train-000000.tar"):
+        fields["jpg"], fields["cls"]
+
+`millrace.webdataset` and `millrace.dlinputs` run programs written for those libraries.
+"""
+from __future__ import annotations
+
+from ._core import FileIterator, SampleIterator, ShardFile, ShardWriter, expand_names
+from ._core import version as __version__
+from .errors import (CancelledError, CorruptError, DeniedError, Error, ExistsError, InvalidError, IoError,
+                     NoSpaceError, NotFoundError, TooLargeError, TruncatedError, UnavailableError, UnsupportedError)
+
+samples = SampleIterator
+files = FileIterator
+
+__all__ = [
+    "samples", "files", "SampleIterator", "FileIterator", "ShardFile", "ShardWriter", "expand_names", "Error",
+    "InvalidError", "NotFoundError", "ExistsError", "CorruptError", "TruncatedError", "UnsupportedError",
+    "TooLargeError", "NoSpaceError", "DeniedError", "IoError", "UnavailableError", "CancelledError", "__version__",
+]

@@ -1,0 +1,93 @@
+"""What can go wrong, as exceptions: Error and one subclass per kind, each also Python's own where there is one.
+
+Every Error says where: `shard` (the address), `member` (the file in it), `offset` (the byte in the tar), and may carry
+a `hint` on what to do next. What is not known is None.
+"""
+from __future__ import annotations
+
+from typing import Optional
+
+
+class Error(Exception):
+    code = "error"
+
+    def __init__(self, message: str = "", *, hint: str = "", shard: Optional[str] = None,
+                 member: Optional[str] = None, offset: Optional[int] = None) -> None:
+        super().__init__(message)
+        self.hint = hint
+        self.shard = shard
+        self.member = member
+        self.offset = offset
+
+    def __str__(self) -> str:
+        # args may have been extended by a caller, as WebDataset's users do.
+        text = ": ".join(str(part) for part in self.args)
+        return f"{text} ({self.hint})" if self.hint else text
+
+    def __reduce__(self):
+        return _restore, (type(self), self.args, self.__dict__)
+
+
+def _restore(kind, args, facts):
+    error = kind(*args[:1])
+    error.args = args
+    error.__dict__.update(facts)
+    return error
+
+
+class InvalidError(Error, ValueError):
+    code = "invalid"
+
+
+class NotFoundError(Error, FileNotFoundError):
+    code = "not_found"
+
+
+class ExistsError(Error, FileExistsError):
+    code = "exists"
+
+
+class CorruptError(Error, ValueError):
+    code = "corrupt"
+
+
+class TruncatedError(CorruptError, EOFError):
+    code = "truncated"
+
+
+class UnsupportedError(Error, NotImplementedError):
+    code = "unsupported"
+
+
+class TooLargeError(Error, ValueError):
+    code = "too_large"
+
+
+class NoSpaceError(Error, OSError):
+    code = "no_space"
+
+
+class DeniedError(Error, PermissionError):
+    code = "denied"
+
+
+class IoError(Error, OSError):
+    code = "io"
+
+
+class UnavailableError(Error, ConnectionError):
+    code = "unavailable"
+
+
+class CancelledError(Error):
+    code = "cancelled"
+
+
+_KINDS = {kind.code: kind for kind in (
+    InvalidError, NotFoundError, ExistsError, CorruptError, TruncatedError, UnsupportedError, TooLargeError,
+    NoSpaceError, DeniedError, IoError, UnavailableError, CancelledError)}
+
+
+def make_error(code: str, message: str, hint: str = "", shard: Optional[str] = None, member: Optional[str] = None,
+               offset: Optional[int] = None) -> Error:
+    return _KINDS.get(code, Error)(message, hint=hint, shard=shard, member=member, offset=offset)

@@ -1,0 +1,141 @@
+// The thread and its queue.
+#include "python/read_ahead.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
+
+namespace millrace::python {
+
+namespace {
+// Large enough that handing over costs nothing per sample, small enough to stay in a processor's cache.
+constexpr size_t kBatchBytes = 256 << 10;
+constexpr size_t kBatchSamples = 256;
+constexpr size_t kSpares = 4;
+// A larger batch's memory is given back rather than used again.
+constexpr size_t kLargestSpare = 4 << 20;
+constexpr std::chrono::seconds kPatienceAtEnd{1};
+}  // namespace
+
+struct ReadAhead::Shared {
+  Shared(BatchReader its_reader, uint64_t its_memory) : reader(std::move(its_reader)), memory(its_memory) {}
+
+  bool has_room() const { return queue.empty() || queued_bytes < memory; }
+
+  BatchReader reader;  // the thread's alone
+  const uint64_t memory;
+  const pid_t process = ::getpid();
+  std::atomic<bool> hungry = false;  // next() waits: hand over what there is
+  std::atomic<bool> stopped = false;
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<Batch> queue;       // guarded by mutex
+  uint64_t queued_bytes = 0;     // guarded by mutex
+  std::vector<Batch> spares;     // guarded by mutex
+  std::optional<Error> failure;  // guarded by mutex
+  bool ended = false;            // guarded by mutex; the thread is done
+};
+
+void ReadAhead::run(Shared& shared) {
+  Status outcome;
+  bool more = true;
+  while (more && !shared.stopped) {
+    Batch batch;
+    {
+      std::unique_lock lock(shared.mutex);
+      shared.changed.wait(lock, [&] { return shared.stopped || shared.has_room(); });
+      if (!shared.spares.empty()) {
+        batch = std::move(shared.spares.back());
+        shared.spares.pop_back();
+      }
+    }
+    while (more && !shared.stopped && batch.bytes.size() < kBatchBytes &&
+           batch.samples.size() < kBatchSamples) {
+      auto filled = shared.reader.fill(batch);
+      if (!filled) outcome = filled.take_error();
+      more = filled && *filled;
+      if (shared.hungry) break;
+    }
+    if (batch.samples.empty()) continue;
+    std::lock_guard lock(shared.mutex);
+    shared.queued_bytes += batch.bytes.size();
+    shared.queue.push_back(std::move(batch));
+    shared.changed.notify_all();
+  }
+  std::lock_guard lock(shared.mutex);
+  if (!outcome) shared.failure = outcome.take_error();
+  shared.ended = true;
+  shared.changed.notify_all();
+}
+
+Result<std::unique_ptr<ReadAhead>> ReadAhead::start(BatchReader reader, uint64_t memory) {
+  auto shared = std::make_shared<Shared>(std::move(reader), memory);
+  // Signals belong to the interpreter's main thread.
+  sigset_t all, before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  Status started;
+  try {
+    std::thread([shared] { run(*shared); }).detach();
+  } catch (const std::system_error& error) {
+    started = make_error(Code::kUnavailable, "cannot start a thread to read ahead: {}", error.what());
+  }
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  MR_TRY(std::move(started));
+  return std::unique_ptr<ReadAhead>(new ReadAhead(std::move(shared)));
+}
+
+Result<ReadAhead::Got> ReadAhead::next(Batch& batch, std::chrono::milliseconds patience) {
+  Shared& shared = *shared_;
+  if (shared.process != ::getpid()) {
+    return make_error(Code::kInvalid, "this iterator was started in process {}, before the fork to {}",
+                      shared.process, ::getpid())
+        .with_hint("start iterating in the process that uses the samples");
+  }
+  batch.clear();
+  std::unique_lock lock(shared.mutex);
+  const auto ready = [&] { return !shared.queue.empty() || shared.ended || shared.stopped; };
+  if (!ready()) {
+    shared.hungry = true;
+    shared.changed.wait_for(lock, patience, ready);
+  }
+  if (shared.stopped) return Got::kEnd;
+  if (shared.queue.empty()) {
+    if (!shared.ended) return Got::kNotYet;
+    if (shared.failure) return shared.failure->copy();
+    return Got::kEnd;
+  }
+  shared.hungry = false;
+  std::swap(batch, shared.queue.front());
+  if (shared.queue.front().bytes.capacity() <= kLargestSpare && shared.spares.size() < kSpares) {
+    shared.spares.push_back(std::move(shared.queue.front()));
+  }
+  shared.queue.pop_front();
+  shared.queued_bytes -= batch.bytes.size();
+  shared.changed.notify_all();
+  return Got::kBatch;
+}
+
+void ReadAhead::stop() {
+  Shared& shared = *shared_;
+  if (shared.process != ::getpid()) return;
+  std::unique_lock lock(shared.mutex);
+  shared.stopped = true;
+  shared.changed.notify_all();
+  shared.changed.wait_for(lock, kPatienceAtEnd, [&] { return shared.ended; });
+}
+
+ReadAhead::~ReadAhead() {
+  stop();
+  // In a forked child the parent's thread does not exist, and its locks may be held for ever.
+  if (shared_->process != ::getpid()) new std::shared_ptr<Shared>(std::move(shared_));
+}
+
+}  // namespace millrace::python
