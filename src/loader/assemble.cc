@@ -6,8 +6,8 @@
 
 #include "base/random.h"
 #include "base/text.h"
-#include "decode/npy.h"
 #include "decode/label.h"
+#include "decode/npy.h"
 
 namespace millrace::loader {
 
@@ -69,7 +69,7 @@ Result<std::unique_ptr<Filling>> Filling::make(const Catalogue& catalogue, const
   return filling;
 }
 
-Status Filling::prepare(const BatchPlan& plan, Batch& batch) const {
+void Filling::prepare(const BatchPlan& plan, Batch& batch) const {
   const size_t size = plan.elements.size();
   batch.epoch = plan.epoch;
   batch.number = plan.number;
@@ -104,7 +104,6 @@ Status Filling::prepare(const BatchPlan& plan, Batch& batch) const {
     }
     if (bytes > 0) column.memory = batch.pool().take(bytes);
   }
-  return {};
 }
 
 Status Filling::fill(const Element& element, size_t slot, Batch& batch, decode::Workspace& workspace) const {
@@ -182,10 +181,6 @@ Status Filling::fill_field(const tar::Field& found, size_t field, Column& column
   column.arrays[slot] = {
       array.dtype, array.shape, array.fortran, {piece.offset + header, array.bytes.size()}};
   return {};
-}
-
-Status Assembly::prepare(const Filling& filling) {
-  return filling.prepare(plan_, *batch_);
 }
 
 bool Assembly::work(const Filling& filling, decode::Workspace& workspace) {

@@ -41,7 +41,7 @@ class Filling {
   const Catalogue& catalogue() const { return catalogue_; }
 
   // Memory for the batch's columns. What the index says of the samples decides how much.
-  Status prepare(const BatchPlan& plan, Batch& batch) const;
+  void prepare(const BatchPlan& plan, Batch& batch) const;
   Status fill(const Element& element, size_t slot, Batch& batch, decode::Workspace& workspace) const;
 
  private:
@@ -63,7 +63,7 @@ class Assembly {
   Assembly(BatchPlan plan, std::shared_ptr<MemoryPool> pool)
       : plan_(std::move(plan)), batch_(std::make_shared<Batch>(std::move(pool))) {}
 
-  Status prepare(const Filling& filling);
+  void prepare(const Filling& filling) { filling.prepare(plan_, *batch_); }
   // Takes slots until none is left. True for the one caller that made the batch complete.
   bool work(const Filling& filling, decode::Workspace& workspace);
   bool has_slots() const { return next_.load(std::memory_order_relaxed) < plan_.elements.size(); }

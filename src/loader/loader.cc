@@ -2,6 +2,7 @@
 #include "loader/loader.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include "base/threads.h"
 
@@ -31,6 +32,7 @@ Loader::Loader(std::shared_ptr<const Catalogue> catalogue, Recipe recipe, const 
 Result<std::unique_ptr<Loader>> Loader::open(std::shared_ptr<const Catalogue> catalogue, Recipe recipe,
                                              const Start& start, std::shared_ptr<PixelKeep> keep) {
   MR_TRY(check(recipe));
+  if (start.step == 0) return make_error(Code::kInvalid, "steps of 0 batches go nowhere");
   if (start.world == 0 || start.rank >= start.world)
     return make_error(Code::kInvalid, "rank {} of {} is not possible: ranks count from 0", start.rank,
                       start.world);
@@ -94,7 +96,8 @@ void Loader::plan() {
   const uint64_t ahead = recipe_.memory / 8;
   for (uint64_t epoch = start_.epoch; epoch < start_.epoch + start_.epochs; ++epoch) {
     const uint64_t first = epoch == start_.epoch ? start_.batch : 0;
-    Planner planner(*catalogue_, recipe_, {epoch, first, start_.rank, start_.world}, *fetcher_, pool_);
+    Planner planner(*catalogue_, recipe_, {epoch, first, start_.rank, start_.world, start_.step}, *fetcher_,
+                    pool_);
     {
       std::lock_guard lock(mutex_);
       by_sample_ = planner.by_sample();
@@ -133,8 +136,7 @@ std::shared_ptr<Assembly> Loader::take_assembly() {
     if (!planned_.empty() && has_room) {
       auto assembly = std::make_shared<Assembly>(std::move(planned_.front()), pool_);
       planned_.pop_front();
-      const auto prepared = assembly->prepare(*filling_);
-      static_cast<void>(prepared);
+      assembly->prepare(*filling_);
       under_way_.push_back({assembly, assembly->plan().elements.empty()});
       changed_.notify_all();
       continue;
@@ -160,15 +162,26 @@ void Loader::work() {
   }
 }
 
-Result<std::shared_ptr<Batch>> Loader::next() {
-  const Timer timer(meters_.deliver);
+bool Loader::at_end() const {
+  return all_planned_ && planned_.empty() && under_way_.empty();
+}
+
+bool Loader::wait(uint64_t ms) {
+  const uint64_t begun = steady_ns();
   std::unique_lock lock(mutex_);
-  if (has_failed_) return std::shared_ptr<Batch>();
-  const auto at_end = [&] { return all_planned_ && planned_.empty() && under_way_.empty(); };
-  changed_.wait(
-      lock, [&] { return stopped_ || at_end() || (!under_way_.empty() && under_way_.front().is_complete); });
+  const bool settled = changed_.wait_for(lock, std::chrono::milliseconds(ms), [&] {
+    return stopped_ || has_failed_ || at_end() || (!under_way_.empty() && under_way_.front().is_complete);
+  });
+  meters_.deliver.busy_ns += steady_ns() - begun;
+  return settled;
+}
+
+Result<std::shared_ptr<Batch>> Loader::next() {
+  while (!wait(1000)) {
+  }
+  std::unique_lock lock(mutex_);
   if (stopped_) return stopped();
-  if (at_end()) return std::shared_ptr<Batch>();
+  if (has_failed_ || at_end()) return std::shared_ptr<Batch>();
   const std::shared_ptr<Assembly> assembly = std::move(under_way_.front().assembly);
   under_way_.pop_front();
   changed_.notify_all();
@@ -183,6 +196,7 @@ Result<std::shared_ptr<Batch>> Loader::next() {
     has_failed_ = true;
     return batch;
   }
+  ++meters_.deliver.count;
   meters_.samples += (*batch)->size;
   meters_.sample_bytes += bytes;
   return batch;

@@ -36,6 +36,7 @@ struct Start {
   uint64_t epochs = 1;  // how many, the first counted
   uint64_t rank = 0;
   uint64_t world = 1;
+  uint64_t step = 1;  // only every step-th batch, for whoever shares them out
 };
 
 class Loader {
@@ -45,6 +46,8 @@ class Loader {
                                               const Start& start, std::shared_ptr<PixelKeep> keep = nullptr);
   ~Loader();
 
+  // Whether next() has an answer within this time.
+  bool wait(uint64_t ms);
   // The next batch; null at the end. After an error there is nothing more.
   Result<std::shared_ptr<Batch>> next();
   // Ends the threads; a waiting next() returns an error.
@@ -64,6 +67,7 @@ class Loader {
  private:
   Loader(std::shared_ptr<const Catalogue> catalogue, Recipe recipe, const Start& start,
          std::shared_ptr<PixelKeep> keep);
+  bool at_end() const;  // with mutex_
   void plan();
   void work();
   std::shared_ptr<Assembly> take_assembly();

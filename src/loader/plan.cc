@@ -86,16 +86,18 @@ std::optional<BatchPlan> Planner::next() {
       plan.elements[element - mine.first] = std::move(taken);
     }
   }
-  ++batch_;
+  batch_ += place_.step;
   return plan;
 }
 
-// Lanes are walked in step, except where a batch is padded with samples from the beginning.
+// Lanes are walked forwards, except where a batch is padded with samples from the beginning.
 LaneCursor& Planner::cursor_at(Lane& lane, uint64_t lane_number, uint64_t position) {
-  if (!lane.cursor || lane.cursor->position() != position) {
+  if (!lane.cursor || lane.cursor->position() > position) {
     lane = Lane();
     lane.cursor = std::make_unique<LaneCursor>(order_, lane_number, position);
   }
+  // Batches that others take.
+  while (lane.cursor->position() < position) take(lane, lane_number, lane.cursor->next(), false);
   return *lane.cursor;
 }
 

@@ -41,6 +41,7 @@ class Planner {
     uint64_t batch = 0;
     uint64_t rank = 0;
     uint64_t world = 1;
+    uint64_t step = 1;  // from one batch to the next
   };
   Planner(const Catalogue& catalogue, const Recipe& recipe, Place place, Fetcher& fetcher,
           std::shared_ptr<MemoryPool> pool);

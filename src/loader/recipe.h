@@ -25,6 +25,7 @@ struct FieldSpec {
   std::vector<std::string> any_of;  // the first that a sample has is taken
   FieldKind kind = FieldKind::kBytes;
   decode::TransformSpec image;
+  bool ragged = false;  // bytes: handed over as one array and places in it
 };
 
 // What becomes of a sample that cannot be read or decoded.

@@ -15,6 +15,7 @@ namespace millrace::python {
 
 namespace py = pybind11;
 
+void bind_dataset(py::module_& module);
 void bind_names(py::module_& module);
 void bind_reader(py::module_& module);
 void bind_samples(py::module_& module);

@@ -1,0 +1,59 @@
+// Samples one by one, through the same filling as whole batches.
+#include "loader/random_access.h"
+
+#include <algorithm>
+
+namespace millrace::loader {
+
+namespace {
+constexpr uint64_t kKept = 64 << 20;
+
+Recipe strict(Recipe recipe) {
+  recipe.on_error = OnError::kFail;
+  return recipe;
+}
+}  // namespace
+
+RandomAccess::RandomAccess(std::shared_ptr<const Catalogue> catalogue, Recipe recipe)
+    : catalogue_(std::move(catalogue)),
+      recipe_(strict(std::move(recipe))),
+      pool_(std::make_shared<MemoryPool>(kKept)),
+      starts_{0} {
+  for (const uint64_t samples : catalogue_->samples_per_shard()) starts_.push_back(starts_.back() + samples);
+}
+
+Result<std::unique_ptr<RandomAccess>> RandomAccess::open(std::shared_ptr<const Catalogue> catalogue,
+                                                         Recipe recipe) {
+  std::unique_ptr<RandomAccess> access(new RandomAccess(std::move(catalogue), std::move(recipe)));
+  access->filling_ = MR_TRY(Filling::make(*access->catalogue_, access->recipe_, nullptr, access->meters_));
+  access->fetcher_ = std::make_unique<Fetcher>(*access->catalogue_, 1, nullptr, access->meters_);
+  return access;
+}
+
+Result<std::shared_ptr<Batch>> RandomAccess::get(std::span<const uint64_t> numbers, uint64_t epoch) {
+  BatchPlan plan;
+  plan.epoch = epoch;
+  for (const uint64_t number : numbers) {
+    if (number >= starts_.back())
+      return make_error(Code::kInvalid, "there is no sample {}: the data set has {}", number, starts_.back());
+    const auto shard =
+        static_cast<uint32_t>(std::upper_bound(starts_.begin(), starts_.end(), number) - starts_.begin() - 1);
+    const SampleRef sample{shard, number - starts_[shard]};
+    const tar::Index& index = *catalogue_->shards()[shard].index;
+    const tar::Index::Range range = index.range(sample.ordinal);
+    plan.elements.push_back({std::make_shared<Chunk>(pool_), 0, range.size, sample});
+    const Stretch stretch{shard, range.offset, range.size};
+    if (index.compression() == tar::Compression::kNone) {
+      fetcher_->fetch(stretch, plan.elements.back().chunk);
+    } else {
+      fetcher_->fetch(fetcher_->open_stream(shard), stretch, plan.elements.back().chunk);
+    }
+  }
+  Assembly assembly(std::move(plan), pool_);
+  assembly.prepare(*filling_);
+  assembly.work(*filling_, workspace_);
+  std::vector<Fault> faults;
+  return assembly.finish(*filling_, faults);
+}
+
+}  // namespace millrace::loader

@@ -1,0 +1,35 @@
+// RandomAccess: any samples by their number in the data set, as a batch; for map-style use and for looking.
+//
+// Numbers count through the shards in the data set's own order. One request at a time per object.
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "loader/assemble.h"
+#include "loader/fetch.h"
+
+namespace millrace::loader {
+
+class RandomAccess {
+ public:
+  static Result<std::unique_ptr<RandomAccess>> open(std::shared_ptr<const Catalogue> catalogue,
+                                                    Recipe recipe);
+
+  // A bad sample is an error whatever the recipe says.
+  Result<std::shared_ptr<Batch>> get(std::span<const uint64_t> numbers, uint64_t epoch);
+
+ private:
+  RandomAccess(std::shared_ptr<const Catalogue> catalogue, Recipe recipe);
+
+  const std::shared_ptr<const Catalogue> catalogue_;
+  const Recipe recipe_;
+  Meters meters_;
+  const std::shared_ptr<MemoryPool> pool_;
+  std::vector<uint64_t> starts_;  // number of each shard's first sample; one more at the end
+  std::unique_ptr<Filling> filling_;
+  std::unique_ptr<Fetcher> fetcher_;
+  decode::Workspace workspace_;
+};
+
+}  // namespace millrace::loader
