@@ -69,6 +69,7 @@ void add_cat(CLI::App& app, Shell& shell);
 void add_cp(CLI::App& app, Shell& shell);
 void add_du(CLI::App& app, Shell& shell);
 void add_get(CLI::App& app, Shell& shell);
+void add_load(CLI::App& app, Shell& shell);
 void add_ls(CLI::App& app, Shell& shell);
 void add_mb(CLI::App& app, Shell& shell);
 void add_put(CLI::App& app, Shell& shell);

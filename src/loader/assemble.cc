@@ -189,6 +189,7 @@ bool Assembly::work(const Filling& filling, decode::Workspace& workspace) {
     const size_t first = next_.fetch_add(kRun);
     if (first >= size) return false;
     const size_t end = std::min(first + kRun, size);
+    const uint64_t begun = steady_ns();
     for (size_t slot = first; slot < end; ++slot) {
       auto filled = filling.fill(plan_.elements[slot], slot, *batch_, workspace);
       if (!filled) {
@@ -197,6 +198,7 @@ bool Assembly::work(const Filling& filling, decode::Workspace& workspace) {
       }
       plan_.elements[slot].chunk = nullptr;  // its memory may go
     }
+    filling.note_run(begun);
     if (done_.fetch_add(end - first) + (end - first) == size) return true;
   }
 }

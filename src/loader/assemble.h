@@ -38,6 +38,9 @@ class Filling {
                                                PixelKeep* keep, Meters& meters);
 
   const Recipe& recipe() const { return recipe_; }
+  void note_run(uint64_t begun_ns) const {
+    if (meters_.trace != nullptr) meters_.trace->add("fill slots", begun_ns, steady_ns());
+  }
   const Catalogue& catalogue() const { return catalogue_; }
 
   // Memory for the batch's columns. What the index says of the samples decides how much.

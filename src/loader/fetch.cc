@@ -40,7 +40,7 @@ class Stream {
       wanted = std::move(waiting_.front());
       waiting_.pop_front();
     }
-    const Timer timer(meters.fetch);
+    const Timer timer(meters.fetch, "fetch", meters.trace);
     auto filled = fill(wanted);
     if (!filled) {
       wanted.chunk->fail(filled.take_error());
@@ -144,7 +144,7 @@ void Fetcher::stop() {
   filled_.notify_all();
   lifeline_->cut();
   for (const Job& job : left) job.chunk->fail(stopped());
-  threads_.clear();
+  threads_.clear();  // joins: a second caller must come after
 }
 
 void Fetcher::run() {
@@ -162,7 +162,7 @@ void Fetcher::run() {
 }
 
 Status Fetcher::fill(const Stretch& stretch, Chunk& chunk) {
-  const Timer timer(meters_.fetch);
+  const Timer timer(meters_.fetch, "fetch", meters_.trace);
   const Shard& shard = catalogue_.shards()[stretch.shard];
   const std::span<std::byte> into = chunk.reserve(stretch.size);
   meters_.fetch.bytes += stretch.size;

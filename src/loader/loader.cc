@@ -22,15 +22,15 @@ Error stopped() {
 }  // namespace
 
 Loader::Loader(std::shared_ptr<const Catalogue> catalogue, Recipe recipe, const Start& start,
-               std::shared_ptr<PixelKeep> keep)
+               Companions companions)
     : catalogue_(std::move(catalogue)),
       recipe_(std::move(recipe)),
       start_(start),
-      keep_(std::move(keep)),
+      companions_(std::move(companions)),
       pool_(std::make_shared<MemoryPool>(recipe_.memory)) {}
 
 Result<std::unique_ptr<Loader>> Loader::open(std::shared_ptr<const Catalogue> catalogue, Recipe recipe,
-                                             const Start& start, std::shared_ptr<PixelKeep> keep) {
+                                             const Start& start, Companions companions) {
   MR_TRY(check(recipe));
   if (start.step == 0) return make_error(Code::kInvalid, "steps of 0 batches go nowhere");
   if (start.world == 0 || start.rank >= start.world)
@@ -41,12 +41,14 @@ Result<std::unique_ptr<Loader>> Loader::open(std::shared_ptr<const Catalogue> ca
                       start.world)
         .with_hint("the batch counts over all ranks: batch = world x what each takes");
   }
-  std::unique_ptr<Loader> loader(new Loader(std::move(catalogue), std::move(recipe), start, std::move(keep)));
+  std::unique_ptr<Loader> loader(
+      new Loader(std::move(catalogue), std::move(recipe), start, std::move(companions)));
   const Recipe& settled = loader->recipe_;
+  loader->meters_.trace = loader->companions_.trace.get();
   if (!settled.cache.empty())
     loader->cache_ = MR_TRY(BlockCache::open(settled.cache, settled.cache_bytes, loader->meters_));
   loader->filling_ =
-      MR_TRY(Filling::make(*loader->catalogue_, settled, loader->keep_.get(), loader->meters_));
+      MR_TRY(Filling::make(*loader->catalogue_, settled, loader->companions_.keep.get(), loader->meters_));
   const unsigned usual = loader->catalogue_->is_local() ? kFetchFiles : kFetchStores;
   const unsigned cores = std::max(std::thread::hardware_concurrency(), 1U);
   loader->fetch_threads_ = settled.fetch_threads == 0 ? usual : settled.fetch_threads;
@@ -69,7 +71,8 @@ void Loader::stop() {
     stopped_ = true;
   }
   changed_.notify_all();
-  fetcher_->stop();
+  const std::lock_guard joining(joining_);
+  if (fetcher_) fetcher_->stop();
   if (planner_.joinable()) planner_.join();
   workers_.clear();
 }
@@ -172,7 +175,9 @@ bool Loader::wait(uint64_t ms) {
   const bool settled = changed_.wait_for(lock, std::chrono::milliseconds(ms), [&] {
     return stopped_ || has_failed_ || at_end() || (!under_way_.empty() && under_way_.front().is_complete);
   });
-  meters_.deliver.busy_ns += steady_ns() - begun;
+  const uint64_t end = steady_ns();
+  meters_.deliver.busy_ns += end - begun;
+  if (meters_.trace != nullptr) meters_.trace->add("wait for batch", begun, end);
   return settled;
 }
 

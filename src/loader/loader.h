@@ -27,6 +27,7 @@
 #include "loader/meters.h"
 #include "loader/plan.h"
 #include "loader/recipe.h"
+#include "loader/trace.h"
 
 namespace millrace::loader {
 
@@ -39,11 +40,16 @@ struct Start {
   uint64_t step = 1;  // only every step-th batch, for whoever shares them out
 };
 
+// What may be shared with other loaders; each may be null.
+struct Companions {
+  std::shared_ptr<PixelKeep> keep;  // where decoded images stay
+  std::shared_ptr<Trace> trace;
+};
+
 class Loader {
  public:
-  // `keep` (may be null) is where decoded images stay from one loader to the next.
   static Result<std::unique_ptr<Loader>> open(std::shared_ptr<const Catalogue> catalogue, Recipe recipe,
-                                              const Start& start, std::shared_ptr<PixelKeep> keep = nullptr);
+                                              const Start& start, Companions companions = {});
   ~Loader();
 
   // Whether next() has an answer within this time.
@@ -66,7 +72,7 @@ class Loader {
 
  private:
   Loader(std::shared_ptr<const Catalogue> catalogue, Recipe recipe, const Start& start,
-         std::shared_ptr<PixelKeep> keep);
+         Companions companions);
   bool at_end() const;  // with mutex_
   void plan();
   void work();
@@ -76,7 +82,7 @@ class Loader {
   const std::shared_ptr<const Catalogue> catalogue_;
   const Recipe recipe_;
   const Start start_;
-  const std::shared_ptr<PixelKeep> keep_;
+  const Companions companions_;
   const uint64_t begun_ns_ = steady_ns();
   Meters meters_;
   const std::shared_ptr<MemoryPool> pool_;
@@ -101,6 +107,7 @@ class Loader {
   bool has_failed_ = false;
   std::vector<Fault> faults_;
 
+  std::mutex joining_;  // whoever stops second waits for the first
   std::vector<std::jthread> workers_;
   std::jthread planner_;
 };

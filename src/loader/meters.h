@@ -4,6 +4,9 @@
 #include <atomic>
 #include <cstdint>
 #include <ctime>
+#include <string_view>
+
+#include "loader/trace.h"
 
 namespace millrace::loader {
 
@@ -19,23 +22,29 @@ struct StageMeter {
   std::atomic<uint64_t> busy_ns = 0;  // over all threads
 };
 
-// Adds its lifetime to a stage.
+// Adds its lifetime to a stage, and to the trace where there is one.
 class Timer {
  public:
-  explicit Timer(StageMeter& stage) : stage_(stage), begun_(steady_ns()) {}
+  Timer(StageMeter& stage, std::string_view what, Trace* trace)
+      : stage_(stage), what_(what), trace_(trace), begun_(steady_ns()) {}
   ~Timer() {
-    stage_.busy_ns.fetch_add(steady_ns() - begun_, std::memory_order_relaxed);
+    const uint64_t end = steady_ns();
+    stage_.busy_ns.fetch_add(end - begun_, std::memory_order_relaxed);
     stage_.count.fetch_add(1, std::memory_order_relaxed);
+    if (trace_ != nullptr) trace_->add(what_, begun_, end);
   }
   Timer(const Timer&) = delete;
   Timer& operator=(const Timer&) = delete;
 
  private:
   StageMeter& stage_;
+  const std::string_view what_;
+  Trace* const trace_;
   const uint64_t begun_;
 };
 
 struct Meters {
+  Trace* trace = nullptr;                   // spans go there too; mostly nowhere
   StageMeter plan;                          // deciding what comes next: one thread
   StageMeter fetch;                         // count: stretches
   StageMeter untar;                         // count: samples

@@ -3,6 +3,9 @@
 #include <pybind11/stl.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <future>
+
 #include "base/units.h"
 #include "loader/loader.h"
 #include "loader/quality.h"
@@ -152,18 +155,26 @@ struct CatalogueHandle {
 
 CatalogueHandle open_catalogue(std::vector<std::string> names, std::vector<std::vector<std::string>> mirrors,
                                std::string index_cache) {
+  // Stores of its own, so that a signal can end what is under way.
+  const auto lifeline = std::make_shared<net::Lifeline>();
   CatalogueHandle handle;
-  handle.stores = value_or_raise(shared_stores());
+  handle.stores = std::make_shared<transfer::Stores>(value_or_raise(shared_stores())->settings(), lifeline);
   loader::CatalogueOptions options;
   options.names = std::move(names);
   options.mirrors = std::move(mirrors);
   options.index_cache = std::move(index_cache);
-  Result<std::shared_ptr<const loader::Catalogue>> opened;
-  {
-    const py::gil_scoped_release release;
-    opened = loader::Catalogue::open(*handle.stores, std::move(options));
+  auto opening =
+      std::async(std::launch::async, [&] { return loader::Catalogue::open(*handle.stores, options); });
+  while (true) {
+    {
+      const py::gil_scoped_release release;
+      if (opening.wait_for(std::chrono::milliseconds(kLookForSignalsMs)) == std::future_status::ready) break;
+    }
+    if (PyErr_CheckSignals() == 0) continue;
+    lifeline->cut();
+    throw py::error_already_set();
   }
-  handle.catalogue = value_or_raise(std::move(opened));
+  handle.catalogue = value_or_raise(opening.get());
   return handle;
 }
 
@@ -173,7 +184,8 @@ class LoaderHandle {
   LoaderHandle(const CatalogueHandle& catalogue, const loader::Recipe& recipe, const loader::Start& start,
                std::shared_ptr<loader::PixelKeep> keep)
       : stores_(catalogue.stores) {
-    loader_ = value_or_raise(loader::Loader::open(catalogue.catalogue, recipe, start, std::move(keep)));
+    loader_ =
+        value_or_raise(loader::Loader::open(catalogue.catalogue, recipe, start, {std::move(keep), nullptr}));
   }
   ~LoaderHandle() {
     if (::getpid() != process_) {

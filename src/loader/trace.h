@@ -1,0 +1,36 @@
+// Trace: what each thread did when, as a timeline that a browser's tracing view opens.
+//
+// Off unless someone gives one to a loader. Holds at most kMostSpans; what comes later is counted and left
+// out. Thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace millrace::loader {
+
+class Trace {
+ public:
+  static constexpr size_t kMostSpans = 1'000'000;
+
+  // `what` outlives the trace.
+  void add(std::string_view what, uint64_t begin_ns, uint64_t end_ns);
+  // The Trace Event Format: one JSON object.
+  std::string json() const;
+
+ private:
+  struct Span {
+    std::string_view what;
+    uint64_t begin_ns;
+    uint64_t end_ns;
+    int thread;
+  };
+  mutable std::mutex mutex_;
+  std::vector<Span> spans_;  // guarded by mutex_
+  uint64_t left_out_ = 0;    // guarded by mutex_
+};
+
+}  // namespace millrace::loader

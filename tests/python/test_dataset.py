@@ -1,0 +1,333 @@
+"""Dataset: exact epochs, the same batches for any world and start, and nothing left behind."""
+import gc
+import io
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy
+import pytest
+from PIL import Image
+
+import millrace
+from millrace import Dataset
+
+SAMPLES = 230
+
+
+def picture(number):
+    """A gradient that tells its number."""
+    rows, columns = numpy.mgrid[0:48, 0:64]
+    image = numpy.stack([(rows * 3 + number) % 256, (columns * 3) % 256, numpy.full_like(rows, number % 256)], -1)
+    out = io.BytesIO()
+    Image.fromarray(image.astype(numpy.uint8)).save(out, "PNG")
+    return out.getvalue()
+
+
+def numpy_bytes(array):
+    out = io.BytesIO()
+    numpy.save(out, array)
+    return out.getvalue()
+
+
+@pytest.fixture(scope="module")
+def urls(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("dataset")
+    with millrace.ShardWriter(str(directory / "s-%03d.tar"), max_samples=50) as writer:
+        for number in range(SAMPLES):
+            writer.add(f"{number:05}", {
+                "png": picture(number), "cls": str(number).encode(), "txt": f"number {number}".encode(),
+                "json": f'{{"n": {number}}}'.encode(), "npy": numpy_bytes(numpy.full((2, 3), number, numpy.float32)),
+                "tokens.npy": numpy_bytes(numpy.arange(number % 7 + 1)), "raw": bytes([number % 256]) * (number % 100)})
+    return str(directory / "s-{000..004}.tar")
+
+
+@pytest.fixture
+def labels(urls):
+    return Dataset(urls, seed=3).shuffle(window=60).label("cls").batch(32)
+
+
+def all_of(batches):
+    return [batch.tolist() for batch in batches]
+
+
+def test_an_epoch_has_every_sample_once(labels):
+    batches = all_of(labels.epoch(0))
+    assert sorted(sum(batches, [])) == list(range(SAMPLES))
+    assert len(batches) == len(labels) == 8
+    assert [len(batch) for batch in batches] == [32] * 7 + [6]
+    assert all_of(labels.epoch(1)) != batches == all_of(labels.epoch(0))
+
+
+def test_unshuffled_is_in_order(urls):
+    batches = all_of(Dataset(urls).label("cls").batch(100))
+    assert batches == [list(range(100)), list(range(100, 200)), list(range(200, 230))]
+
+
+@pytest.mark.parametrize("end, sizes", [("exact", 230), ("drop", 224), ("pad", 256)])
+def test_ranks_together_have_the_batches_of_one(labels, end, sizes):
+    ds = labels.batch(32, end=end)
+    whole = all_of(ds.epoch(2))
+    assert sum(map(len, whole)) == sizes
+    for world in (2, 3, 5):
+        parts = [all_of(ds.epoch(2, rank=rank, world=world)) for rank in range(world)]
+        assert {len(part) for part in parts} == {len(whole)}
+        assert [sum((part[i] for part in parts), []) for i in range(len(whole))] == whole
+
+
+def test_a_state_goes_on_with_the_identical_batches_for_another_world_too(labels):
+    whole = all_of(labels.epoch(0))
+    for stop in range(1, len(whole)):
+        batches = iter(labels)
+        labels._position = (0, 0)
+        for _ in range(stop):
+            next(batches)
+        state = labels.state_dict()
+        batches.close()
+        assert len(str(state)) < 1024
+        again = labels.batch(32)
+        again.load_state_dict(state)
+        assert all_of(again) == whole[stop:]
+        halves = [all_of(labels.epoch(state["epoch"], start=state["batch"], rank=rank, world=2)) for rank in range(2)]
+        assert [one + other for one, other in zip(*halves)] == whole[stop:]
+
+
+def test_iterating_goes_from_epoch_to_epoch(labels):
+    first, second = all_of(labels), all_of(labels)
+    state = labels.state_dict()
+    assert (state["epoch"], state["batch"]) == (2, 0)
+    assert first == all_of(labels.epoch(0)) and second == all_of(labels.epoch(1))
+
+
+def test_a_state_of_another_order_is_refused(labels):
+    state = labels.state_dict()
+    with pytest.raises(millrace.InvalidError, match="window"):
+        labels.shuffle(window=61).load_state_dict(state)
+    with pytest.raises(millrace.InvalidError):
+        labels.load_state_dict({})
+
+
+def test_every_kind_of_field(urls):
+    ds = (Dataset(urls).image("jpg;png").label("cls").text("txt").json("json").array("npy").array("tokens.npy").bytes("raw")
+          .ragged("raw", name="ragged").key().field("txt", len, name="length").batch(10))
+    images, labels, texts, jsons, arrays, tokens, raws, (memory, places), keys, lengths = next(ds.epoch(0, start=3))
+    assert images[0].shape == (48, 64, 3) and images[0].dtype == numpy.uint8
+    for i, number in enumerate(range(30, 40)):
+        assert numpy.array_equal(images[i], numpy.asarray(Image.open(io.BytesIO(picture(number)))))
+        assert labels[i] == number and texts[i] == f"number {number}" and jsons[i] == {"n": number} and keys[i] == f"{number:05}"
+        assert numpy.array_equal(tokens[i], numpy.arange(number % 7 + 1)) and raws[i] == bytes([number]) * number
+        assert memory[places[i, 0]:places[i, 0] + places[i, 1]].tobytes() == raws[i]
+        assert lengths[i] == len(texts[i])
+    assert arrays.shape == (10, 2, 3) and arrays.dtype == numpy.float32 and arrays[4, 1, 2] == 34
+
+
+def test_images_of_one_size_are_one_aligned_array(urls):
+    ds = Dataset(urls).image("png", size=(16, 24), crop="center", normalize="half", layout="CHW").batch(7)
+    images = next(ds.epoch(0))
+    assert images.shape == (7, 3, 16, 24) and images.dtype == numpy.float32 and images.ctypes.data % 64 == 0
+    assert -1 <= images.min() < images.max() <= 1
+
+
+def test_augmentation_is_part_of_the_order(urls):
+    ds = Dataset(urls, seed=9).shuffle(50).image("png", size=20, crop="random_resized", flip=True).label("cls").batch(40)
+    whole = [(images.copy(), labels.copy()) for images, labels in ds.epoch(1)]
+    for threads in (1, 3):
+        other = Dataset(urls, seed=9, threads=threads).shuffle(50).image("png", size=20, crop="random_resized", flip=True).label("cls").batch(40)
+        for (images, labels), (wanted, numbers) in zip(other.epoch(1, start=2), whole[2:]):
+            assert numpy.array_equal(images, wanted) and numpy.array_equal(labels, numbers)
+    first = {int(label): image for images, labels in whole for image, label in zip(images, labels)}
+    changed = sum(not numpy.array_equal(image, first[int(label)]) for images, labels in ds.epoch(2) for image, label in zip(images, labels))
+    assert changed > SAMPLES // 2
+
+
+def test_decoded_images_are_kept_and_stay_within_the_tolerance(urls):
+    ds = Dataset(urls, seed=1).image("png", size=20, crop="random_resized", flip=True).batch(50)
+    kept = ds.cache(decoded=True, max_side=256)
+    for epoch in range(3):
+        for ours, theirs in zip(kept.epoch(epoch), ds.epoch(epoch)):
+            assert numpy.abs(ours.astype(int) - theirs.astype(int)).max() <= 1
+    assert kept._keep.images == SAMPLES
+
+
+def test_single_samples_by_number(urls):
+    ds = Dataset(urls).label("cls").text("txt").batch(4)
+    assert ds.samples == SAMPLES and ds[57] == (57, "number 57") and ds[-1] == (229, "number 229")
+    with pytest.raises(IndexError, match="230"):
+        ds[230]
+
+
+def test_maps_run_on_batches(labels):
+    assert all_of(labels.map(lambda numbers: numbers * 2).epoch(0)) == [[2 * n for n in batch] for batch in all_of(labels.epoch(0))]
+
+
+def test_arrays_outlive_the_batch_and_the_loader(urls):
+    kept = [batch for batch in Dataset(urls).image("png", size=32).batch(16).epoch(0)]
+    copies = [batch.copy() for batch in kept]
+    for epoch in range(3):
+        for _ in Dataset(urls).image("png", size=32).batch(16).epoch(epoch):
+            pass
+    gc.collect()
+    assert all(numpy.array_equal(a, b) for a, b in zip(kept, copies))
+
+
+def test_a_report_names_the_limit(labels):
+    list(labels.epoch(0))
+    assert "limit: " in labels.report() and "230 samples" in labels.report()
+    with labels.epoch(0) as batches:
+        next(batches)
+        assert {stage["name"] for stage in batches.report()["stages"]} == {"plan", "fetch", "untar", "decode"}
+
+
+def test_shuffle_quality_rises_with_the_window(urls):
+    def displacement(window):
+        return Dataset(urls, seed=2).shuffle(window).label("cls").batch(16).shuffle_quality()["displacement"]
+    assert displacement(0)["value"] == 0
+    assert displacement(200)["value"] > 0.2 and abs(displacement(200)["ideal"] - 1 / 3) < 0.05
+    mixed = Dataset(urls, seed=2).shuffle(230).label("cls").batch(23).shuffle_quality(labels=[n // 115 for n in range(SAMPLES)])
+    assert mixed["label_distance"]["value"] < 0.3
+
+
+# What goes wrong.
+
+def test_errors_name_shard_sample_and_member(tmp_path):
+    with millrace.ShardWriter(str(tmp_path / "bad-%d.tar")) as writer:
+        for number in range(20):
+            writer.add(f"{number:03}", {"cls": b"none" if number == 13 else b"7", "jpg": b"not an image"})
+    url = str(tmp_path / "bad-0.tar")
+    with pytest.raises(millrace.Error, match=r"bad-0.tar.*sample 13 at byte \d+.*013\.cls"):
+        list(Dataset(url).label("cls").batch(4).epoch(0))
+    skipping = Dataset(url, on_error="skip").label("cls").batch(4)
+    assert sum(map(len, skipping.epoch(0))) == 19
+    assert "013.cls" in skipping._last_faults[0][1]
+    assert [len(batch) for batch in Dataset(url, on_error="substitute").label("cls").batch(4).epoch(0)] == [4] * 5
+    with pytest.raises(millrace.Error, match="jpg"):
+        list(Dataset(url).image("jpg", size=8).batch(4).epoch(0))
+    with pytest.raises(millrace.NotFoundError, match="no field png"):
+        list(Dataset(url).bytes("png").batch(4).epoch(0))
+    with pytest.raises(millrace.Error, match="more than 2"):
+        list(Dataset(url, on_error="skip", max_errors=2).image("jpg", size=8).batch(4).epoch(0))
+
+
+def test_what_makes_no_sense_is_said_at_once(urls):
+    for wrong in (lambda: len(Dataset(urls).batch(4)), lambda: len(Dataset(urls).label("cls").batch(0)),
+                  lambda: Dataset(urls).image("png", size=8, crop="round").label("cls").epoch(0),
+                  lambda: Dataset(urls).image("png", normalize="me"), lambda: Dataset(urls).label("cls").batch(4).epoch(0, rank=4, world=4),
+                  lambda: Dataset(urls).label("cls").batch(4, end="never").epoch(0), lambda: Dataset(urls, memory="much")):
+        with pytest.raises((millrace.Error, ValueError)):
+            wrong()
+    with pytest.raises(millrace.NotFoundError):
+        len(Dataset("/nowhere/x.tar").label("cls").batch(1))
+
+
+# What is left behind.
+
+def threads_of_process():
+    return len(os.listdir("/proc/self/task"))
+
+
+def test_two_hundred_epochs_broken_off_leave_no_threads_and_no_memory(labels):
+    def break_off(times):
+        for _ in range(times):
+            for _ in labels.epoch(0):
+                break
+        gc.collect()
+    break_off(5)
+    threads, descriptors = threads_of_process(), len(os.listdir("/proc/self/fd"))
+    resident = int(open("/proc/self/statm").read().split()[1])
+    break_off(200)
+    assert threads_of_process() <= threads and len(os.listdir("/proc/self/fd")) <= descriptors
+    assert int(open("/proc/self/statm").read().split()[1]) < resident + (64 << 20) // 4096
+
+
+def test_an_iterator_used_after_a_fork_says_so(labels):
+    batches = labels.epoch(0)
+    next(batches)
+    child = os.fork()
+    if child == 0:
+        try:
+            next(batches)
+        except millrace.InvalidError as error:
+            os._exit(0 if "fork" in str(error) else 3)
+        except BaseException:
+            os._exit(4)
+        os._exit(5)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert sum(map(len, batches)) == SAMPLES - 32
+
+
+def test_control_c_ends_a_waiting_loop(tmp_path):
+    """A source that never answers: next() waits, a signal ends it, and the process ends."""
+    program = f"""
+import socket, sys, threading
+sys.path.insert(0, {os.path.dirname(os.path.dirname(millrace.__file__))!r})
+import millrace
+with millrace.ShardWriter({str(tmp_path / 'x-%d.tar')!r}) as writer:
+    writer.add("a", {{"cls": b"1"}})
+import os
+os.mkfifo({str(tmp_path / 'fifo')!r})
+listening = socket.create_server(("127.0.0.1", 0))
+print("waiting", flush=True)
+try:
+    list(millrace.Dataset(f"http://127.0.0.1:{{listening.getsockname()[1]}}/x.tar").label("cls").batch(1).epoch(0))
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "waiting\n"
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    assert process.communicate(timeout=20)[0] == "interrupted\n"
+
+
+def test_closing_from_another_thread_ends_the_wait(labels):
+    batches = labels.epoch(0, epochs=1000)
+    seen = []
+
+    def consume():
+        try:
+            for batch in batches:
+                seen.append(len(batch))
+        except millrace.CancelledError:
+            pass
+
+    thread = threading.Thread(target=consume)
+    thread.start()
+    while len(seen) < 3:
+        time.sleep(0.01)
+    batches._loader.stop()
+    thread.join(20)
+    assert not thread.is_alive()
+
+
+# With torch.
+
+torch = pytest.importorskip("torch")
+
+
+def test_tensors_share_the_memory(urls):
+    ds = Dataset(urls).image("png", size=16, normalize="half", layout="CHW").label("cls").batch(8).torch()
+    images, labels = next(ds.epoch(0))
+    assert images.shape == (8, 3, 16, 16) and images.dtype == torch.float32 and labels.tolist() == list(range(8))
+    array = next(Dataset(urls).image("png", size=16).batch(8).epoch(0))
+    assert torch.from_dlpack(array).data_ptr() == array.ctypes.data
+
+
+@pytest.mark.parametrize("workers", [0, 1, 3])
+def test_a_dataloader_gives_every_sample_once(labels, workers):
+    from millrace.torch_bridge import as_iterable
+    loader = torch.utils.data.DataLoader(as_iterable(labels), batch_size=None, num_workers=workers)
+    for epoch in range(2):
+        loader.dataset.set_epoch(epoch)
+        batches = [batch.tolist() for batch in loader]
+        assert sorted(sum(batches, [])) == list(range(SAMPLES))
+        assert sorted(map(tuple, batches)) == sorted(map(tuple, all_of(labels.epoch(epoch))))
+
+
+def test_a_map_style_dataset_for_samplers(urls):
+    from millrace.torch_bridge import as_map
+    ds = as_map(Dataset(urls).label("cls").batch(1))
+    loader = torch.utils.data.DataLoader(ds, batch_size=10, shuffle=True, num_workers=2)
+    assert sorted(int(label) for batch in loader for label in batch) == list(range(SAMPLES))
