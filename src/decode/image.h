@@ -41,6 +41,9 @@ struct DecodeOptions {
 // From the first headers alone.
 Result<Size> read_size(std::string_view bytes);
 
+// What is wrong with asking this of an image of that size; every codec asks before it takes memory.
+std::optional<Error> find_misfit(Size size, const DecodeOptions& options);
+
 // Keeps the codecs' memory between images. One thread each.
 class ImageDecoder {
  public:

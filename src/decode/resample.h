@@ -8,9 +8,9 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "decode/pixels.h"
+#include "decode/resample_weights.h"
 
 namespace millrace::decode {
 
@@ -47,31 +47,15 @@ class ResampleScratch {
   const uint8_t* row(uint32_t y);
 
  private:
-  friend struct Resampling;
-  // For each place of the result the first place of the image that counts and how many do, and their weights,
-  // two in one word as the multiply-add instructions want them: high eleven bits and low eleven bits apart.
-  struct Weights {
-    std::vector<uint32_t> first;
-    std::vector<uint32_t> taps;
-    std::vector<int32_t> fixed;  // 22 bits after the point; `stride` of them for each place
-    std::vector<uint32_t> high;  // `stride / 2` pairs for each place
-    std::vector<uint32_t> low;
-    uint32_t stride = 0;  // even
-
-    void compute(uint32_t in_size, double from, double length, uint32_t out_size, uint32_t start,
-                 uint32_t count);
-    bool identity = false;
-  };
-  void run_rows(const PixelsView& in, uint32_t first_column);
-
   Instructions instructions_;
   Weights across_;
   Weights down_;
-  Pixels middle_;
-  Pixels line_;
+  bool down_is_identity_ = false;
+  Pixels middle_;          // after the first pass
+  Pixels line_;            // one row after the second
   PixelsView source_;      // of the second pass
-  uint32_t source_y_ = 0;  // where in the image its first row is
-  uint32_t height_ = 0;    // of the window
+  uint32_t source_y_ = 0;  // where in the image its first row lies
+  Rect window_;
 };
 
 // The whole of `box`, at `out_size`.

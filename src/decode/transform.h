@@ -96,6 +96,7 @@ class Transform {
 
   Transform() = default;
   Result<Plan> plan(Size image, uint64_t random_key) const;
+  Status decode_planned(const Plan& plan, Size image, std::string_view encoded, Workspace& workspace) const;
   void write(const Plan& plan, const PixelsView& held, Rect held_at, Workspace& workspace,
              std::byte* out) const;
 
@@ -106,6 +107,7 @@ class Transform {
 };
 
 // The whole image, made smaller where its longer side exceeds `max_side` (for a cache of decoded images).
-Status decode_bounded(std::string_view encoded, uint32_t max_side, Workspace& workspace, Pixels& into);
+Status decode_bounded(std::string_view encoded, uint32_t max_side, Workspace& workspace, Pixels& into,
+                      Channels channels = Channels::kRgb);
 
 }  // namespace millrace::decode
