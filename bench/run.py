@@ -27,6 +27,7 @@ import store_put
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MILLRACE = str(ROOT / "build/release/millrace")
 TAR_BENCH = str(ROOT / "build/release/bench/tar_bench")
+DECODE_BENCH = str(ROOT / "build/release/bench/decode_bench")
 PEERS = ROOT / "bench/peers"
 DATA = ROOT / "build/bench-data"
 
@@ -88,6 +89,32 @@ def make_tree(path, samples, size, seed):
         start = generator.randrange(3 * size)
         (part / f"{i:08d}.jpg").write_bytes(noise[start : start + size])
         (part / f"{i:08d}.cls").write_bytes(str(i % 1000).encode())
+    part.rename(path)
+    return path
+
+
+def make_photos(path, count, quality, seed):
+    """JPEGs of 500 x 375, cut from the desktop backgrounds that Debian ships, with the grain of a camera: drawn
+    pictures alone are a third as large as photographs."""
+    if path.exists():
+        return path
+    import numpy
+    from PIL import Image
+    grain = numpy.random.default_rng(seed)
+    generator = random.Random(seed)
+    backgrounds = [Image.open(found).convert("RGB")
+                   for found in sorted(pathlib.Path("/usr/share/backgrounds/gnome").glob("*.webp"))]
+    backgrounds = [image for image in backgrounds if image.width >= 2000]
+    part = path.with_suffix(".part")
+    shutil.rmtree(part, ignore_errors=True)
+    part.mkdir(parents=True)
+    for i in range(count):
+        image = generator.choice(backgrounds)
+        scale = generator.choice([1, 2])
+        x, y = generator.randrange(image.width - 500 * scale), generator.randrange(image.height - 375 * scale)
+        cut = numpy.asarray(image.crop((x, y, x + 500 * scale, y + 375 * scale)).resize((500, 375)))
+        cut = numpy.clip(cut + grain.normal(0, 7, (375, 500, 1)) + grain.normal(0, 3, cut.shape), 0, 255)
+        Image.fromarray(cut.astype(numpy.uint8)).save(part / f"{i:06d}.jpg", quality=quality)
     part.rename(path)
     return path
 
@@ -247,6 +274,16 @@ def bench_shuffle(table):
                   outside(f"{MILLRACE} -q tar shuffle --memory 256M {names} -o {out}/s-%06d.tar", clean),
                   {"tar -x | shuf | tar -c, fsync": outside(f"{PEERS}/extract_shuf_tar.sh {out}/t.tar {out}/scratch {names}", clean)},
                   (sum(path.stat().st_size for path in prepared) / 1e9, "GB"))
+
+
+def bench_image(table):
+    for quality, goal in [(95, 2.4), (80, 2.4)]:
+        photos = make_photos(DATA / f"photos-{quality}", 200, quality, 5)
+        mean = sum(found.stat().st_size for found in photos.iterdir()) / 200 / 1000
+        table.measure(f"500 x 375 JPEGs of quality {quality} ({mean:.0f} KB) to 224 x 224 float32 crops, one core",
+                      inside(DECODE_BENCH, "rrc", str(photos), "2"),
+                      {"PIL and torchvision": inside("/usr/bin/python3", str(PEERS / "torchvision_crops.py"), str(photos), "2")},
+                      (400, "images"), {"PIL and torchvision": goal})
 
 
 def bench_get(table):

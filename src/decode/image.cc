@@ -12,8 +12,7 @@ namespace {
 
 Error make_unknown_format(std::string_view bytes) {
   if (bytes.empty()) return make_error(Code::kCorrupt, "no image: the field is empty");
-  return make_error(Code::kUnsupported, "not a JPEG, PNG or WebP: it begins with \"{}\"",
-                    first_bytes(bytes));
+  return make_error(Code::kUnsupported, "not a JPEG, PNG or WebP: it begins with \"{}\"", first_bytes(bytes));
 }
 
 }  // namespace

@@ -33,7 +33,7 @@ struct DecodeOptions {
   Channels channels = Channels::kRgb;
   std::optional<Rect> region;          // only these pixels; they are the ones a whole decode has there
   uint64_t most_pixels = 178'956'970;  // of the whole image; PIL refuses above the same number
-  // Of a JPEG: it may come out smaller by 1/8 to 7/8 while its longer side keeps at least this. 0: as it is.
+  // Of a JPEG: it may come out at 1/2, 1/4 or 1/8 while its longer side keeps at least this. 0: as it is.
   // Not together with a region.
   uint32_t shrink_to = 0;
 };

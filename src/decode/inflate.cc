@@ -63,7 +63,8 @@ class Inflater {
 
   Status grow() {
     // One byte more than allowed, so that exactly `most` is told from more.
-    const uint64_t ceiling = std::min(most_ + uint64_t{most_ < UINT64_MAX}, left_.size() * kBestRatio + kFirstPiece + made_);
+    const uint64_t ceiling =
+        std::min(most_ + uint64_t{most_ < UINT64_MAX}, left_.size() * kBestRatio + kFirstPiece + made_);
     if (made_ > most_ || ceiling <= made_) {
       return make_error(Code::kTooLarge, "compressed data becomes more than {} bytes", most_);
     }

@@ -210,9 +210,10 @@ void JpegDecoder::State::choose_colours(Channels channels) {
   }
 }
 
+// Halves only: the library's other steps are slower than decoding everything.
 void JpegDecoder::State::shrink(uint32_t longer_side) {
   library.scale_denom = 8;
-  for (library.scale_num = 1; library.scale_num < 8; ++library.scale_num) {
+  for (library.scale_num = 1; library.scale_num < 8; library.scale_num *= 2) {
     jpeg_calc_output_dimensions(&library);
     if (std::max(library.output_width, library.output_height) >= longer_side) break;
   }

@@ -29,7 +29,8 @@ Rect Resampling::needed() const {
 
 Instructions best_instructions() {
 #if defined(__x86_64__)
-  return __builtin_cpu_supports("avx2") ? Instructions::kAvx2 : Instructions::kPlain;
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c") ? Instructions::kAvx2
+                                                                          : Instructions::kPlain;
 #else
   return Instructions::kPlain;
 #endif

@@ -40,6 +40,8 @@ class ResampleScratch {
  public:
   explicit ResampleScratch(Instructions instructions = best_instructions()) : instructions_(instructions) {}
 
+  Instructions instructions() const { return instructions_; }
+
   // The first pass. `in` holds the pixels `held` of the image, which contain `needed()`; it must stay until
   // the last row was taken.
   void start(const Resampling& resampling, const PixelsView& in, Rect held);

@@ -3,13 +3,12 @@
 // form.
 #include "decode/resample_passes.h"
 
+#include <algorithm>
 #include <cstring>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
-
-#include "base/assert.h"
 
 namespace millrace::decode {
 
@@ -67,58 +66,94 @@ __attribute__((target("avx2"))) __m256i pair_up() {
   return _mm256_broadcastsi128_si256(half);
 }
 
-// Two rows at once, one in each half of the registers, up to column `end`.
+constexpr uint32_t kRows = 4;
+
+struct RowSet {
+  const uint8_t* in[kRows];
+  uint8_t* out[kRows];
+};
+
+// Sums of two rows, one in each half of the registers.
+struct PairSums {
+  __m256i high;
+  __m256i low;
+};
+
 template <size_t kChannels>
-__attribute__((target("avx2"))) void across_two(const uint8_t* upper, const uint8_t* lower, uint32_t left,
-                                                const Weights& weights, uint32_t end, uint8_t* upper_out,
-                                                uint8_t* lower_out) {
-  const __m256i order = pair_up<kChannels>();
+__attribute__((target("avx2"), always_inline)) inline void add_pixels(PairSums& sums, const uint8_t* upper,
+                                                                      const uint8_t* lower, __m256i high,
+                                                                      __m256i low) {
+  const __m256i both = _mm256_set_m128i(_mm_loadu_si64(lower), _mm_loadu_si64(upper));
+  const __m256i samples = _mm256_shuffle_epi8(both, pair_up<kChannels>());
+  sums.high = _mm256_add_epi32(sums.high, _mm256_madd_epi16(samples, high));
+  sums.low = _mm256_add_epi32(sums.low, _mm256_madd_epi16(samples, low));
+}
+
+template <size_t kChannels>
+__attribute__((target("avx2"), always_inline)) inline void put_pixels(const PairSums& sums, uint8_t* upper,
+                                                                      uint8_t* lower) {
+  __m256i sum = _mm256_add_epi32(_mm256_slli_epi32(sums.high, Weights::kLowBits), sums.low);
+  sum = _mm256_srli_epi32(sum, Weights::kPrecision);
+  sum = _mm256_packus_epi16(_mm256_packus_epi32(sum, sum), sum);
+  const int32_t first = _mm256_extract_epi32(sum, 0);
+  const int32_t second = _mm256_extract_epi32(sum, 4);
+  std::memcpy(upper, &first, kChannels);
+  std::memcpy(lower, &second, kChannels);
+}
+
+// Four rows at once, up to column `end`. Every column takes the same number of pairs, the last of them
+// perhaps with weight zero: a count that changes from column to column costs more in mispredicted branches.
+// kPairs 0: at run time.
+template <size_t kChannels, uint32_t kPairs>
+__attribute__((target("avx2"))) void across_four(const RowSet& rows, uint32_t left, const Weights& weights,
+                                                 uint32_t end) {
+  const uint32_t pairs = kPairs > 0 ? kPairs : (weights.most_taps() + 1) / 2;
+  const __m256i half = _mm256_set1_epi32(kHalf);
   for (uint32_t x = 0; x < end; ++x) {
-    const size_t at = (weights.first(x) - left) * kChannels;
-    const uint32_t pairs = (weights.taps(x) + 1) / 2;
+    size_t at = (weights.first(x) - left) * kChannels;
     const int32_t* high = weights.high(x);
     const int32_t* low = weights.low(x);
-    __m256i high_sum = _mm256_setzero_si256();
-    __m256i low_sum = _mm256_set1_epi32(kHalf);
-    for (uint32_t i = 0; i < pairs; ++i) {
-      const __m128i a = _mm_loadu_si64(upper + at + i * 2 * kChannels);
-      const __m128i b = _mm_loadu_si64(lower + at + i * 2 * kChannels);
-      const __m256i samples = _mm256_shuffle_epi8(_mm256_set_m128i(b, a), order);
-      high_sum = _mm256_add_epi32(high_sum, _mm256_madd_epi16(samples, _mm256_set1_epi32(high[i])));
-      low_sum = _mm256_add_epi32(low_sum, _mm256_madd_epi16(samples, _mm256_set1_epi32(low[i])));
+    PairSums above{_mm256_setzero_si256(), half};
+    PairSums below = above;
+    for (uint32_t i = 0; i < pairs; ++i, at += 2 * kChannels) {
+      const __m256i high_pair = _mm256_set1_epi32(high[i]);
+      const __m256i low_pair = _mm256_set1_epi32(low[i]);
+      add_pixels<kChannels>(above, rows.in[0] + at, rows.in[1] + at, high_pair, low_pair);
+      add_pixels<kChannels>(below, rows.in[2] + at, rows.in[3] + at, high_pair, low_pair);
     }
-    __m256i sum = _mm256_add_epi32(_mm256_slli_epi32(high_sum, Weights::kLowBits), low_sum);
-    sum = _mm256_srli_epi32(sum, Weights::kPrecision);
-    sum = _mm256_packus_epi16(_mm256_packus_epi32(sum, sum), sum);
-    const int32_t first = _mm256_extract_epi32(sum, 0);
-    const int32_t second = _mm256_extract_epi32(sum, 4);
-    std::memcpy(upper_out + x * kChannels, &first, kChannels);
-    std::memcpy(lower_out + x * kChannels, &second, kChannels);
+    put_pixels<kChannels>(above, rows.out[0] + x * kChannels, rows.out[1] + x * kChannels);
+    put_pixels<kChannels>(below, rows.out[2] + x * kChannels, rows.out[3] + x * kChannels);
   }
 }
 
-// Places whose loads of eight bytes stay inside the row.
+// Columns whose loads of eight bytes stay inside the row.
 template <size_t kChannels>
 uint32_t count_inside(const Weights& weights, uint32_t left, size_t width) {
+  const uint32_t pairs = (weights.most_taps() + 1) / 2;
   uint32_t end = weights.places();
-  while (end > 0) {
-    const uint32_t pairs = (weights.taps(end - 1) + 1) / 2;
-    const size_t last_load = (weights.first(end - 1) - left + 2 * (pairs - 1)) * kChannels;
-    if (last_load + 8 <= width * kChannels) break;
+  while (end > 0 && (weights.first(end - 1) - left + 2 * (pairs - 1)) * kChannels + 8 > width * kChannels)
     --end;
-  }
   return end;
 }
 
 template <size_t kChannels>
 void across_rows_avx2(const PixelsView& in, uint32_t left, const Weights& weights, Pixels& out) {
   const uint32_t end = count_inside<kChannels>(weights, left, in.size.width);
-  for (uint32_t y = 0; y < in.size.height; y += 2) {
-    // Of an odd number of rows the last is computed twice.
-    const uint32_t other = y + 1 < in.size.height ? y + 1 : y;
-    across_two<kChannels>(in.row(y), in.row(other), left, weights, end, out.row(y), out.row(other));
-    across_row<kChannels>(in.row(y), left, weights, end, out.row(y));
-    across_row<kChannels>(in.row(other), left, weights, end, out.row(other));
+  const uint32_t pairs = (weights.most_taps() + 1) / 2;
+  const auto across = pairs == 1   ? across_four<kChannels, 1>
+                      : pairs == 2 ? across_four<kChannels, 2>
+                      : pairs == 3 ? across_four<kChannels, 3>
+                                   : across_four<kChannels, 0>;
+  for (uint32_t y = 0; y < in.size.height; y += kRows) {
+    RowSet rows;
+    for (uint32_t i = 0; i < kRows; ++i) {
+      // Where fewer rows are left the last is computed several times.
+      const uint32_t row = std::min(y + i, in.size.height - 1);
+      rows.in[i] = in.row(row);
+      rows.out[i] = out.row(row);
+    }
+    across(rows, left, weights, end);
+    for (uint32_t i = 0; i < kRows; ++i) across_row<kChannels>(rows.in[i], left, weights, end, rows.out[i]);
   }
 }
 

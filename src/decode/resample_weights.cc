@@ -56,8 +56,9 @@ void Weights::compute(const Axis& axis) {
   MR_ASSERT(axis.count > 0 && axis.start + axis.count <= axis.out_size, axis.start, axis.count,
             axis.out_size);
   const Filter filter(axis);
-  const auto most_taps = static_cast<uint32_t>(std::ceil(filter.support)) * 2 + 1;
-  stride_ = (most_taps + 1) & ~1U;
+  const auto limit = static_cast<uint32_t>(std::ceil(filter.support)) * 2 + 1;
+  stride_ = (limit + 1) & ~1U;
+  most_taps_ = 0;
   first_.resize(axis.count);
   taps_.resize(axis.count);
   exact_.resize(stride_);
@@ -68,7 +69,8 @@ void Weights::compute(const Axis& axis) {
     const double center = filter.center(axis.start + place);
     const auto [first, end] = filter.reach(center, axis.in_size);
     const uint32_t taps = end - first;
-    MR_ASSERT(taps <= most_taps, taps, most_taps);
+    MR_ASSERT(taps > 0 && taps <= limit, taps, limit);
+    most_taps_ = std::max(most_taps_, taps);
     double sum = 0;
     for (uint32_t i = 0; i < taps; ++i) {
       exact_[i] = triangle((i + first - center + 0.5) * (1.0 / filter.support));

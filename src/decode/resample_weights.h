@@ -31,10 +31,12 @@ class Weights {
   void compute(const Axis& axis);
 
   uint32_t places() const { return static_cast<uint32_t>(first_.size()); }
+  // The most that any place has.
+  uint32_t most_taps() const { return most_taps_; }
   uint32_t first(uint32_t place) const { return first_[place]; }
   uint32_t taps(uint32_t place) const { return taps_[place]; }
   const int32_t* fixed(uint32_t place) const { return fixed_.data() + size_t{place} * stride_; }
-  // Pairs of 16-bit weights, one word each; behind an odd number of taps there is a zero.
+  // Pairs of 16-bit weights, one word each, and zeros up to most_taps().
   const int32_t* high(uint32_t place) const { return high_.data() + size_t{place} * (stride_ / 2); }
   const int32_t* low(uint32_t place) const { return low_.data() + size_t{place} * (stride_ / 2); }
 
@@ -45,7 +47,8 @@ class Weights {
   std::vector<int32_t> high_;
   std::vector<int32_t> low_;
   std::vector<double> exact_;
-  uint32_t stride_ = 0;
+  uint32_t stride_ = 0;  // even
+  uint32_t most_taps_ = 0;
 };
 
 }  // namespace millrace::decode

@@ -11,6 +11,7 @@
 #include "base/assert.h"
 #include "base/random.h"
 #include "decode/crop.h"
+#include "decode/planar.h"
 
 namespace millrace::decode {
 
@@ -124,8 +125,12 @@ struct Transform::Plan {
 // Rows of the result, in its type and layout.
 class Transform::Sink {
  public:
-  Sink(const Transform& transform, const Plan& plan, std::byte* out)
-      : transform_(transform), size_(plan.out), flipped_(plan.flipped), out_(out) {}
+  Sink(const Transform& transform, const Plan& plan, Instructions instructions, std::byte* out)
+      : transform_(transform),
+        size_(plan.out),
+        flipped_(plan.flipped),
+        wide_(instructions == Instructions::kAvx2),
+        out_(out) {}
 
   void put(const uint8_t* row, uint32_t y) const {
     switch (transform_.spec_.type) {
@@ -144,29 +149,43 @@ class Transform::Sink {
     const Channels channels = transform_.spec_.channels;
     const bool planar = transform_.spec_.layout == Layout::kChw;
     const auto samples = static_cast<ptrdiff_t>(planar ? 1 : count(channels));
-    const ptrdiff_t step = flipped_ ? -samples : samples;
-    const ptrdiff_t plane = planar ? static_cast<ptrdiff_t>(size_.width) * size_.height : 1;
+    const auto plane = planar ? static_cast<ptrdiff_t>(size_.width) * size_.height : ptrdiff_t{1};
     T* out = reinterpret_cast<T*>(out_) + static_cast<ptrdiff_t>(y) * size_.width * samples;
-    if (flipped_) out += (static_cast<ptrdiff_t>(size_.width) - 1) * samples;
     if constexpr (std::is_same_v<T, uint8_t>) {
-      if (!flipped_ && (!planar || samples == static_cast<ptrdiff_t>(count(channels)))) {
+      if (!flipped_ && samples == static_cast<ptrdiff_t>(count(channels))) {
         std::memcpy(out, row, size_.width * count(channels));
         return;
       }
     }
+    const uint32_t done = wide_ && planar && channels == Channels::kRgb ? put_wide(row, out, plane) : 0;
+    const uint32_t left = size_.width - done;
+    row += done * count(channels);
+    // The first pixel that is left goes behind those that are done, or before them.
+    out += (flipped_ ? static_cast<ptrdiff_t>(left) - 1 : static_cast<ptrdiff_t>(done)) * samples;
+    const ptrdiff_t step = flipped_ ? -samples : samples;
     switch (channels) {
       case Channels::kGray:
-        return put_row<1>(row, size_.width, tables, out, step, plane);
+        return put_row<1>(row, left, tables, out, step, plane);
       case Channels::kRgb:
-        return put_row<3>(row, size_.width, tables, out, step, plane);
+        return put_row<3>(row, left, tables, out, step, plane);
       case Channels::kRgba:
-        return put_row<4>(row, size_.width, tables, out, step, plane);
+        return put_row<4>(row, left, tables, out, step, plane);
     }
+  }
+
+  template <typename T>
+  uint32_t put_wide(const uint8_t* row, T* out, ptrdiff_t plane) const {
+    const PlanarRow place{reinterpret_cast<std::byte*>(out), static_cast<size_t>(plane) * sizeof(T),
+                          size_.width, flipped_};
+    if constexpr (std::is_same_v<T, uint8_t>) return put_planar_bytes_avx2(row, place);
+    if constexpr (std::is_same_v<T, float>) return put_planar_floats_avx2(row, place, transform_.floats_);
+    if constexpr (std::is_same_v<T, uint16_t>) return put_planar_halves_avx2(row, place, transform_.floats_);
   }
 
   const Transform& transform_;
   Size size_;
   bool flipped_;
+  bool wide_;
   std::byte* out_;
 };
 
@@ -246,7 +265,7 @@ void Transform::write(const Plan& plan, const PixelsView& held, Rect held_at, Wo
                       std::byte* out) const {
   const Rect needed = plan.needed();
   const PixelsView part = held.part(moved(needed, 0U - held_at.x, 0U - held_at.y));
-  const Sink sink(*this, plan, out);
+  const Sink sink(*this, plan, workspace.scratch.instructions(), out);
   workspace.scratch.start(plan.resampling, part, moved(needed, 0U - plan.base.x, 0U - plan.base.y));
   const Rect& window = plan.resampling.window;
   if (!plan.padded()) {

@@ -22,6 +22,7 @@
 #include "base/result.h"
 #include "decode/image.h"
 #include "decode/pixels.h"
+#include "decode/planar.h"
 #include "decode/resample.h"
 
 namespace millrace::decode {
@@ -102,7 +103,7 @@ class Transform {
 
   TransformSpec spec_;
   // For each channel the value of each sample, as bits of the type: conversion and normalising are one look.
-  std::array<std::array<float, 256>, 4> floats_{};
+  FloatTables floats_{};
   std::array<std::array<uint16_t, 256>, 4> halves_{};
 };
 

@@ -1,0 +1,121 @@
+// Two overlapping loads cover the 24 bytes of eight pixels exactly; shuffles pick each channel out of them,
+// in either direction, so that flipping costs nothing.
+#include "decode/planar.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace millrace::decode {
+
+#if defined(__x86_64__)
+
+namespace {
+
+constexpr uint32_t kPixels = 8;
+
+// Which byte of the first load (0 to 15) and of the second (8 to 23) each place takes.
+struct Shuffles {
+  alignas(16) std::array<std::array<int8_t, 16>, 3> front;
+  alignas(16) std::array<std::array<int8_t, 16>, 3> back;
+};
+
+constexpr Shuffles make_shuffles(bool flipped) {
+  Shuffles shuffles{};
+  for (size_t channel = 0; channel < 3; ++channel) {
+    for (size_t place = 0; place < 16; ++place) {
+      const size_t pixel = flipped ? kPixels - 1 - place : place;
+      const size_t byte = pixel * 3 + channel;
+      const bool used = place < kPixels;
+      shuffles.front[channel][place] = used && byte < 16 ? static_cast<int8_t>(byte) : int8_t{-1};
+      shuffles.back[channel][place] = used && byte >= 16 ? static_cast<int8_t>(byte - 8) : int8_t{-1};
+    }
+  }
+  return shuffles;
+}
+
+constexpr Shuffles kForward = make_shuffles(false);
+constexpr Shuffles kBackward = make_shuffles(true);
+
+struct PutBytes {
+  static constexpr size_t kItem = 1;
+  __attribute__((target("avx2,f16c"))) void operator()(__m128i samples, size_t, std::byte* out) const {
+    _mm_storel_epi64(reinterpret_cast<__m128i*>(out), samples);
+  }
+};
+
+struct PutFloats {
+  static constexpr size_t kItem = 4;
+  const FloatTables& tables;
+  __attribute__((target("avx2,f16c"))) void operator()(__m128i samples, size_t channel,
+                                                       std::byte* out) const {
+    const __m256 values = _mm256_i32gather_ps(tables[channel].data(), _mm256_cvtepu8_epi32(samples), 4);
+    _mm256_storeu_ps(reinterpret_cast<float*>(out), values);
+  }
+};
+
+struct PutHalves {
+  static constexpr size_t kItem = 2;
+  const FloatTables& tables;
+  __attribute__((target("avx2,f16c"))) void operator()(__m128i samples, size_t channel,
+                                                       std::byte* out) const {
+    const __m256 values = _mm256_i32gather_ps(tables[channel].data(), _mm256_cvtepu8_epi32(samples), 4);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(out), _mm256_cvtps_ph(values, _MM_FROUND_TO_NEAREST_INT));
+  }
+};
+
+template <typename Put>
+__attribute__((target("avx2,f16c"))) uint32_t put(const uint8_t* in, const PlanarRow& row,
+                                                  const Put& put_eight) {
+  const Shuffles& shuffles = row.flipped ? kBackward : kForward;
+  __m128i front[3];
+  __m128i back[3];
+  for (size_t channel = 0; channel < 3; ++channel) {
+    front[channel] = _mm_load_si128(reinterpret_cast<const __m128i*>(shuffles.front[channel].data()));
+    back[channel] = _mm_load_si128(reinterpret_cast<const __m128i*>(shuffles.back[channel].data()));
+  }
+  uint32_t x = 0;
+  for (; x + kPixels <= row.width; x += kPixels, in += kPixels * 3) {
+    const __m128i first = _mm_loadu_si128(reinterpret_cast<const __m128i*>(in));
+    const __m128i second = _mm_loadu_si128(reinterpret_cast<const __m128i*>(in + 8));
+    std::byte* out = row.out + size_t{row.flipped ? row.width - kPixels - x : x} * Put::kItem;
+    for (size_t channel = 0; channel < 3; ++channel) {
+      const __m128i samples =
+          _mm_or_si128(_mm_shuffle_epi8(first, front[channel]), _mm_shuffle_epi8(second, back[channel]));
+      put_eight(samples, channel, out + channel * row.plane_bytes);
+    }
+  }
+  return x;
+}
+
+}  // namespace
+
+uint32_t put_planar_bytes_avx2(const uint8_t* in, const PlanarRow& row) {
+  return put(in, row, PutBytes{});
+}
+
+uint32_t put_planar_floats_avx2(const uint8_t* in, const PlanarRow& row, const FloatTables& tables) {
+  return put(in, row, PutFloats{tables});
+}
+
+uint32_t put_planar_halves_avx2(const uint8_t* in, const PlanarRow& row, const FloatTables& tables) {
+  return put(in, row, PutHalves{tables});
+}
+
+#else
+
+uint32_t put_planar_bytes_avx2(const uint8_t*, const PlanarRow&) {
+  return 0;
+}
+
+uint32_t put_planar_floats_avx2(const uint8_t*, const PlanarRow&, const FloatTables&) {
+  return 0;
+}
+
+uint32_t put_planar_halves_avx2(const uint8_t*, const PlanarRow&, const FloatTables&) {
+  return 0;
+}
+
+#endif
+
+}  // namespace millrace::decode
