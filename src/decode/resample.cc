@@ -49,10 +49,10 @@ void ResampleScratch::start(const Resampling& resampling, const PixelsView& in, 
   source_ = part;
   if (!across.is_identity()) {
     across_.compute(across);
-    middle_.resize({window_.width, needed.height}, in.channels);
+    middle_.resize({window_.width + kSpareColumns, needed.height}, in.channels);
     const auto pass = instructions_ == Instructions::kAvx2 ? pass_across_avx2 : pass_across;
     pass(part, needed.x, across_, middle_);
-    source_ = middle_.view();
+    source_ = middle_.view().part({0, 0, window_.width, needed.height});
   }
   down_is_identity_ = down.is_identity();
   if (!down_is_identity_) {

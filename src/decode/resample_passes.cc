@@ -4,6 +4,7 @@
 #include "decode/resample_passes.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #if defined(__x86_64__)
@@ -52,18 +53,18 @@ void down_bytes(const uint8_t* first, size_t row_bytes, const int32_t* weights, 
 
 #if defined(__x86_64__)
 
-// Two neighbouring pixels of a row, eight bytes from memory, as pairs of 16-bit samples of one channel.
+#define MR_AVX2 __attribute__((target("avx2"), always_inline)) inline
+
+// Picks two neighbouring pixels, from byte `from` on, as pairs of 16-bit samples of one channel.
 template <size_t kChannels>
-__attribute__((target("avx2"))) __m256i pair_up() {
-  constexpr char kNone = -1;
-  constexpr char kStep = kChannels;
-  const auto low = [](size_t channel) { return channel < kChannels ? static_cast<char>(channel) : kNone; };
-  const auto high = [](size_t channel) {
-    return channel < kChannels ? static_cast<char>(channel + kStep) : kNone;
-  };
-  const __m128i half = _mm_setr_epi8(low(0), kNone, high(0), kNone, low(1), kNone, high(1), kNone, low(2),
-                                     kNone, high(2), kNone, low(3), kNone, high(3), kNone);
-  return _mm256_broadcastsi128_si256(half);
+__attribute__((target("avx2"))) __m256i pair_up(size_t from) {
+  alignas(16) std::array<int8_t, 16> order;
+  order.fill(-1);
+  for (size_t channel = 0; channel < kChannels; ++channel) {
+    order[channel * 4] = static_cast<int8_t>(from + channel);
+    order[channel * 4 + 2] = static_cast<int8_t>(from + kChannels + channel);
+  }
+  return _mm256_broadcastsi128_si256(_mm_load_si128(reinterpret_cast<const __m128i*>(order.data())));
 }
 
 constexpr uint32_t kRows = 4;
@@ -79,26 +80,37 @@ struct PairSums {
   __m256i low;
 };
 
-template <size_t kChannels>
-__attribute__((target("avx2"), always_inline)) inline void add_pixels(PairSums& sums, const uint8_t* upper,
-                                                                      const uint8_t* lower, __m256i high,
-                                                                      __m256i low) {
-  const __m256i both = _mm256_set_m128i(_mm_loadu_si64(lower), _mm_loadu_si64(upper));
-  const __m256i samples = _mm256_shuffle_epi8(both, pair_up<kChannels>());
-  sums.high = _mm256_add_epi32(sums.high, _mm256_madd_epi16(samples, high));
-  sums.low = _mm256_add_epi32(sums.low, _mm256_madd_epi16(samples, low));
+// Eight bytes, or sixteen, of two rows.
+MR_AVX2 __m256i load_narrow(const uint8_t* upper, const uint8_t* lower) {
+  return _mm256_set_m128i(_mm_loadu_si64(lower), _mm_loadu_si64(upper));
 }
 
-template <size_t kChannels>
-__attribute__((target("avx2"), always_inline)) inline void put_pixels(const PairSums& sums, uint8_t* upper,
-                                                                      uint8_t* lower) {
-  __m256i sum = _mm256_add_epi32(_mm256_slli_epi32(sums.high, Weights::kLowBits), sums.low);
-  sum = _mm256_srli_epi32(sum, Weights::kPrecision);
-  sum = _mm256_packus_epi16(_mm256_packus_epi32(sum, sum), sum);
-  const int32_t first = _mm256_extract_epi32(sum, 0);
-  const int32_t second = _mm256_extract_epi32(sum, 4);
-  std::memcpy(upper, &first, kChannels);
-  std::memcpy(lower, &second, kChannels);
+MR_AVX2 __m256i load_wide(const uint8_t* upper, const uint8_t* lower) {
+  return _mm256_loadu2_m128i(reinterpret_cast<const __m128i*>(lower),
+                             reinterpret_cast<const __m128i*>(upper));
+}
+
+MR_AVX2 void add_pair(PairSums& sums, __m256i samples, int32_t high, int32_t low) {
+  sums.high = _mm256_add_epi32(sums.high, _mm256_madd_epi16(samples, _mm256_set1_epi32(high)));
+  sums.low = _mm256_add_epi32(sums.low, _mm256_madd_epi16(samples, _mm256_set1_epi32(low)));
+}
+
+MR_AVX2 __m256i finish(const PairSums& sums) {
+  const __m256i sum = _mm256_add_epi32(_mm256_slli_epi32(sums.high, Weights::kLowBits), sums.low);
+  return _mm256_srli_epi32(sum, Weights::kPrecision);
+}
+
+// Four bytes whatever the channels: what is too much is overwritten by the next pixel or falls behind the
+// row.
+MR_AVX2 void put_pixels(const PairSums& above, const PairSums& below, const RowSet& rows, size_t at) {
+  const __m256i words = _mm256_packus_epi32(finish(above), finish(below));
+  const __m256i bytes = _mm256_packus_epi16(words, words);
+  const __m128i first = _mm256_castsi256_si128(bytes);
+  const __m128i second = _mm256_extracti128_si256(bytes, 1);
+  _mm_storeu_si32(rows.out[0] + at, first);
+  _mm_storeu_si32(rows.out[1] + at, second);
+  _mm_storeu_si32(rows.out[2] + at, _mm_srli_epi64(first, 32));
+  _mm_storeu_si32(rows.out[3] + at, _mm_srli_epi64(second, 32));
 }
 
 // Four rows at once, up to column `end`. Every column takes the same number of pairs, the last of them
@@ -109,30 +121,45 @@ __attribute__((target("avx2"))) void across_four(const RowSet& rows, uint32_t le
                                                  uint32_t end) {
   const uint32_t pairs = kPairs > 0 ? kPairs : (weights.most_taps() + 1) / 2;
   const __m256i half = _mm256_set1_epi32(kHalf);
+  const __m256i order = pair_up<kChannels>(0);
+  const __m256i next_order = pair_up<kChannels>(2 * kChannels);
   for (uint32_t x = 0; x < end; ++x) {
     size_t at = (weights.first(x) - left) * kChannels;
     const int32_t* high = weights.high(x);
     const int32_t* low = weights.low(x);
     PairSums above{_mm256_setzero_si256(), half};
     PairSums below = above;
-    for (uint32_t i = 0; i < pairs; ++i, at += 2 * kChannels) {
-      const __m256i high_pair = _mm256_set1_epi32(high[i]);
-      const __m256i low_pair = _mm256_set1_epi32(low[i]);
-      add_pixels<kChannels>(above, rows.in[0] + at, rows.in[1] + at, high_pair, low_pair);
-      add_pixels<kChannels>(below, rows.in[2] + at, rows.in[3] + at, high_pair, low_pair);
+    uint32_t i = 0;
+    for (; i + 2 <= pairs; i += 2, at += 4 * kChannels) {
+      const __m256i upper = load_wide(rows.in[0] + at, rows.in[1] + at);
+      const __m256i lower = load_wide(rows.in[2] + at, rows.in[3] + at);
+      add_pair(above, _mm256_shuffle_epi8(upper, order), high[i], low[i]);
+      add_pair(below, _mm256_shuffle_epi8(lower, order), high[i], low[i]);
+      add_pair(above, _mm256_shuffle_epi8(upper, next_order), high[i + 1], low[i + 1]);
+      add_pair(below, _mm256_shuffle_epi8(lower, next_order), high[i + 1], low[i + 1]);
     }
-    put_pixels<kChannels>(above, rows.out[0] + x * kChannels, rows.out[1] + x * kChannels);
-    put_pixels<kChannels>(below, rows.out[2] + x * kChannels, rows.out[3] + x * kChannels);
+    if (i < pairs) {
+      add_pair(above, _mm256_shuffle_epi8(load_narrow(rows.in[0] + at, rows.in[1] + at), order), high[i],
+               low[i]);
+      add_pair(below, _mm256_shuffle_epi8(load_narrow(rows.in[2] + at, rows.in[3] + at), order), high[i],
+               low[i]);
+    }
+    put_pixels(above, below, rows, x * kChannels);
   }
 }
 
-// Columns whose loads of eight bytes stay inside the row.
+// The bytes that a column loads, from its first pixel on.
+template <size_t kChannels>
+size_t loaded_bytes(uint32_t pairs) {
+  return pairs % 2 == 1 ? (pairs - 1) * 2 * kChannels + 8 : (pairs - 2) * 2 * kChannels + 16;
+}
+
+// Columns whose loads stay inside the row.
 template <size_t kChannels>
 uint32_t count_inside(const Weights& weights, uint32_t left, size_t width) {
-  const uint32_t pairs = (weights.most_taps() + 1) / 2;
+  const size_t loaded = loaded_bytes<kChannels>((weights.most_taps() + 1) / 2);
   uint32_t end = weights.places();
-  while (end > 0 && (weights.first(end - 1) - left + 2 * (pairs - 1)) * kChannels + 8 > width * kChannels)
-    --end;
+  while (end > 0 && (weights.first(end - 1) - left) * kChannels + loaded > width * kChannels) --end;
   return end;
 }
 
@@ -162,8 +189,7 @@ struct Sums {
   __m256i low[4];
 };
 
-__attribute__((target("avx2"), always_inline)) inline void add_rows(Sums& sums, __m256i a, __m256i b,
-                                                                    int32_t high, int32_t low) {
+MR_AVX2 void add_rows(Sums& sums, __m256i a, __m256i b, int32_t high, int32_t low) {
   const __m256i zero = _mm256_setzero_si256();
   const __m256i front = _mm256_unpacklo_epi8(a, b);
   const __m256i back = _mm256_unpackhi_epi8(a, b);
@@ -175,7 +201,7 @@ __attribute__((target("avx2"), always_inline)) inline void add_rows(Sums& sums, 
   }
 }
 
-__attribute__((target("avx2"), always_inline)) inline __m256i finish(const Sums& sums) {
+MR_AVX2 __m256i finish(const Sums& sums) {
   __m256i whole[4];
   for (int i = 0; i < 4; ++i) {
     whole[i] = _mm256_add_epi32(_mm256_slli_epi32(sums.high[i], Weights::kLowBits), sums.low[i]);
