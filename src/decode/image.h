@@ -31,7 +31,7 @@ std::optional<Format> find_format(std::string_view bytes);
 // What a decoder is asked for.
 struct DecodeOptions {
   Channels channels = Channels::kRgb;
-  std::optional<Rect> region;          // only these pixels; they are the ones a whole decode has there
+  std::optional<Rect> region{};        // only these pixels; they are the ones a whole decode has there
   uint64_t most_pixels = 178'956'970;  // of the whole image; PIL refuses above the same number
   // Of a JPEG: it may come out at 1/2, 1/4 or 1/8 while its longer side keeps at least this. 0: as it is.
   // Not together with a region.

@@ -36,6 +36,8 @@ class Inflater {
   }
 
   std::string_view left() const { return left_; }
+  // Bytes of input behind the stream, with those that ISA-L has taken in already.
+  size_t unused() const { return left_.size() + static_cast<size_t>(state_->read_in_length) / 8; }
   std::string take() {
     output_.resize(made_);
     return std::move(output_);
@@ -101,8 +103,10 @@ Result<std::string> inflate_raw(std::string_view bytes, uint64_t size) {
   Inflater inflater(bytes, ISAL_DEFLATE, size);
   MR_TRY(inflater.run());
   std::string plain = inflater.take();
-  if (plain.size() != size || !inflater.left().empty()) {
-    return make_error(Code::kCorrupt, "compressed data gives {} bytes instead of {}", plain.size(), size);
+  if (plain.size() != size || inflater.unused() > 0) {
+    return make_error(Code::kCorrupt,
+                      "compressed data gives {} bytes instead of {}, and {} bytes of it are left over",
+                      plain.size(), size, inflater.unused());
   }
   return plain;
 }

@@ -11,8 +11,8 @@ namespace millrace::decode {
 // Rows of the first pass are this much longer than their pixels: pixels are stored four bytes at a time.
 constexpr uint32_t kSpareColumns = 3;
 
-// Along the rows of `in`, whose first column is column `left` of the image, into rows of weights.places() pixels and
-// the spare ones, which hold anything afterwards.
+// Along the rows of `in`, whose first column is column `left` of the image, into rows of weights.places()
+// pixels and the spare ones, which hold anything afterwards.
 void pass_across(const PixelsView& in, uint32_t left, const Weights& weights, Pixels& out);
 void pass_across_avx2(const PixelsView& in, uint32_t left, const Weights& weights, Pixels& out);
 

@@ -331,18 +331,21 @@ Status decode_bounded(std::string_view encoded, uint32_t max_side, Workspace& wo
   DecodeOptions options;
   options.channels = channels;
   options.shrink_to = max_side;
+  const Size image = MR_TRY(read_size(encoded));
   MR_TRY(workspace.decoder.decode(encoded, options, workspace.pixels));
   const Size size = workspace.pixels.size();
-  const uint32_t longer = std::max(size.width, size.height);
-  if (longer <= max_side) {
+  // By the image's own sides: those of a shrunken one are rounded already.
+  const double scale = std::min(1.0, static_cast<double>(max_side) / std::max(image.width, image.height));
+  const auto scaled = [scale](uint32_t side) {
+    return std::max(1U, static_cast<uint32_t>(std::nearbyint(side * scale)));
+  };
+  const Size target{scaled(image.width), scaled(image.height)};
+  if (size == target) {
     std::swap(workspace.pixels, into);
     return {};
   }
-  const auto scaled = [longer, max_side](uint32_t side) {
-    return std::max(1U, static_cast<uint32_t>(std::nearbyint(static_cast<double>(side) * max_side / longer)));
-  };
   const Box box{0, 0, static_cast<double>(size.width), static_cast<double>(size.height)};
-  resample(workspace.pixels.view(), box, {scaled(size.width), scaled(size.height)}, workspace.scratch, into);
+  resample(workspace.pixels.view(), box, target, workspace.scratch, into);
   return {};
 }
 
