@@ -1,13 +1,12 @@
 // One row of RGB pixels, taken apart into three planes: eight pixels at a time where the machine has AVX2.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 
-namespace millrace::decode {
+#include "decode/scaling.h"
 
-using FloatTables = std::array<std::array<float, 256>, 4>;
+namespace millrace::decode {
 
 // Where a row of a plane begins, how far the next plane is, and which way the pixels run.
 struct PlanarRow {
@@ -20,8 +19,8 @@ struct PlanarRow {
 // Each writes the first pixels of `in` and says how many it wrote: a multiple of eight, the rest is the
 // caller's. With `flipped` the first pixel goes to the end of the row. Only with Instructions::kAvx2.
 uint32_t put_planar_bytes_avx2(const uint8_t* in, const PlanarRow& row);
-uint32_t put_planar_floats_avx2(const uint8_t* in, const PlanarRow& row, const FloatTables& tables);
+uint32_t put_planar_floats_avx2(const uint8_t* in, const PlanarRow& row, const Scaling& scaling);
 // Floats rounded to the nearest half.
-uint32_t put_planar_halves_avx2(const uint8_t* in, const PlanarRow& row, const FloatTables& tables);
+uint32_t put_planar_halves_avx2(const uint8_t* in, const PlanarRow& row, const Scaling& scaling);
 
 }  // namespace millrace::decode

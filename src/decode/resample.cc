@@ -29,8 +29,9 @@ Rect Resampling::needed() const {
 
 Instructions best_instructions() {
 #if defined(__x86_64__)
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c") ? Instructions::kAvx2
-                                                                          : Instructions::kPlain;
+  const bool all =
+      __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+  return all ? Instructions::kAvx2 : Instructions::kPlain;
 #else
   return Instructions::kPlain;
 #endif

@@ -32,7 +32,7 @@ struct Resampling {
   Rect needed() const;
 };
 
-enum class Instructions : uint8_t { kPlain, kAvx2 };
+enum class Instructions : uint8_t { kPlain, kAvx2 };  // kAvx2: with FMA and F16C
 Instructions best_instructions();
 
 // The state of one resampling; its memory serves the next one. One thread.

@@ -3,7 +3,6 @@
 #include "decode/transform.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstring>
 #include <optional>
@@ -137,9 +136,9 @@ class Transform::Sink {
       case Type::kUint8:
         return put_as<uint8_t>(row, y, Same{});
       case Type::kFloat32:
-        return put_as<float>(row, y, transform_.floats_);
+        return put_as<float>(row, y, transform_.scaling_.floats);
       case Type::kFloat16:
-        return put_as<uint16_t>(row, y, transform_.halves_);
+        return put_as<uint16_t>(row, y, transform_.scaling_.halves);
     }
   }
 
@@ -178,8 +177,8 @@ class Transform::Sink {
     const PlanarRow place{reinterpret_cast<std::byte*>(out), static_cast<size_t>(plane) * sizeof(T),
                           size_.width, flipped_};
     if constexpr (std::is_same_v<T, uint8_t>) return put_planar_bytes_avx2(row, place);
-    if constexpr (std::is_same_v<T, float>) return put_planar_floats_avx2(row, place, transform_.floats_);
-    if constexpr (std::is_same_v<T, uint16_t>) return put_planar_halves_avx2(row, place, transform_.floats_);
+    if constexpr (std::is_same_v<T, float>) return put_planar_floats_avx2(row, place, transform_.scaling_);
+    if constexpr (std::is_same_v<T, uint16_t>) return put_planar_halves_avx2(row, place, transform_.scaling_);
   }
 
   const Transform& transform_;
@@ -194,15 +193,7 @@ Result<Transform> Transform::make(const TransformSpec& spec) {
   MR_TRY(check_values(spec));
   Transform transform;
   transform.spec_ = spec;
-  for (size_t channel = 0; channel < spec.mean.size(); ++channel) {
-    for (size_t sample = 0; sample < 256; ++sample) {
-      // In float32 and in this order, as ToTensor and Normalize compute it.
-      const float unit = static_cast<float>(sample) / 255.0F;
-      const float value = (unit - spec.mean[channel]) / spec.deviation[channel];
-      transform.floats_[channel][sample] = value;
-      transform.halves_[channel][sample] = std::bit_cast<uint16_t>(static_cast<_Float16>(value));
-    }
-  }
+  transform.scaling_ = Scaling(spec.mean, spec.deviation);
   return transform;
 }
 

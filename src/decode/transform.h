@@ -4,9 +4,9 @@
 //
 // Crops are those of torchvision on PIL images: RandomResizedCrop, RandomCrop without padding, CenterCrop,
 // after Resize of the shorter side where `resize` says so; antialiased bilinear. Given the same crop and flip
-// the uint8 samples are equal to torchvision's (0.14, PIL 9.4); float32 within 1e-6 of ToTensor and Normalize
-// in units of the result's scale (they are computed in double and rounded once), float16 is that value
-// rounded to the nearest.
+// the result equals torchvision's (0.14 on PIL 9.4) in every bit: uint8 samples, float32 as ToTensor and
+// Normalize compute it, float16 as that rounded to the nearest. The exception is RGBA that is resized: alpha
+// is not multiplied in first.
 //
 // Randomness comes from `random_key` alone: the same key, spec and image size give the same crop and flip on
 // every machine. A Transform is immutable and may be shared by threads; a Workspace belongs to one thread.
@@ -22,8 +22,8 @@
 #include "base/result.h"
 #include "decode/image.h"
 #include "decode/pixels.h"
-#include "decode/planar.h"
 #include "decode/resample.h"
+#include "decode/scaling.h"
 
 namespace millrace::decode {
 
@@ -102,9 +102,7 @@ class Transform {
              std::byte* out) const;
 
   TransformSpec spec_;
-  // For each channel the value of each sample, as bits of the type: conversion and normalising are one look.
-  FloatTables floats_{};
-  std::array<std::array<uint16_t, 256>, 4> halves_{};
+  Scaling scaling_;
 };
 
 // The whole image, made smaller where its longer side exceeds `max_side` (for a cache of decoded images).
