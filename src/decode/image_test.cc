@@ -153,6 +153,38 @@ TEST(ImageTest, ARegionNeedsOnlyTheBytesUpToItsLastRow) {
   EXPECT_TRUE(decoder.decode(bytes.substr(0, bytes.size() / 2), top, pixels));
 }
 
+TEST(ImageTest, AnImageWithoutTablesDoesNotUseThoseOfTheImageBefore) {
+  const std::string good = encode_jpeg(make_picture({64, 48}).view());
+  std::string bare = good;
+  for (size_t table = bare.find("\xff\xdb"); table != bare.npos; table = bare.find("\xff\xdb")) {
+    bare.erase(table, 2 + 67);
+  }
+  ASSERT_LT(bare.size(), good.size());
+  ImageDecoder decoder;
+  Pixels pixels;
+  ASSERT_TRUE(decoder.decode(good, {}, pixels));
+  const auto done = decoder.decode(bare, {}, pixels);
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().code(), Code::kCorrupt) << done.error().message();
+}
+
+TEST(ImageTest, AProgressiveImageWithoutItsFineDetailIsTheSameInParts) {
+  const Size size{120, 90};
+  std::string bytes = encode_jpeg(make_picture(size).view(), {.progressive = true});
+  // Only the first scan, the coarse one, is kept.
+  const size_t first = bytes.find("\xff\xda");
+  const size_t second = bytes.find("\xff\xc4", first);
+  ASSERT_NE(second, bytes.npos);
+  bytes = bytes.substr(0, second) + "\xff\xd9";
+  const Pixels all = decode_whole(bytes);
+  ImageDecoder decoder;
+  Pixels part;
+  for (const Rect region : {Rect{40, 30, 20, 20}, Rect{1, 50, 100, 3}, Rect{0, 0, 8, 90}}) {
+    ASSERT_TRUE(decoder.decode(bytes, {.region = region}, part));
+    EXPECT_EQ(bytes_of(part.view()), bytes_of(all.view().part(region)));
+  }
+}
+
 TEST(ImageTest, DamageNeverCrashesAndNeverHangs) {
   Random random(5);
   ImageDecoder decoder;

@@ -18,7 +18,11 @@ constexpr uint64_t kBestRatio = 1032;
 class Inflater {
  public:
   Inflater(std::string_view input, uint32_t wrapping, uint64_t most)
-      : state_(std::make_unique<inflate_state>()), left_(input), wrapping_(wrapping), most_(most) {}
+      : state_(std::make_unique<inflate_state>()),
+        input_(input),
+        left_(input),
+        wrapping_(wrapping),
+        most_(most) {}
 
   // One stream, appended to the output.
   Status run() {
@@ -53,7 +57,9 @@ class Inflater {
     state_->next_out = reinterpret_cast<uint8_t*>(output_.data() + made_);
     state_->avail_out = static_cast<uint32_t>(room);
     const int failure = isal_inflate(state_.get());
-    left_.remove_prefix(input - state_->avail_in);
+    // ISA-L gives back bytes that it took in too early, also those of the call before.
+    left_ =
+        input_.substr(static_cast<size_t>(reinterpret_cast<const char*>(state_->next_in) - input_.data()));
     made_ += room - state_->avail_out;
     if (failure == ISAL_DECOMP_OK || failure == ISAL_END_INPUT || failure == ISAL_OUT_OVERFLOW) return {};
     if (failure == ISAL_INCORRECT_CHECKSUM) {
@@ -75,7 +81,8 @@ class Inflater {
   }
 
   std::unique_ptr<inflate_state> state_;
-  std::string_view left_;
+  std::string_view input_;
+  std::string_view left_;  // its end
   uint32_t wrapping_;
   uint64_t most_;
   std::string output_;

@@ -23,6 +23,8 @@ namespace {
 // Smooth upsampling of colour looks one sample beyond the part that is decoded: these pixels more on each
 // side.
 constexpr uint32_t kMargin = 2;
+// Coefficients of a block that decide whether it is smoothed.
+constexpr int kSmoothed = 10;
 // Rows asked for at once; the library gives as many as one block row has.
 constexpr uint32_t kRows = 16;
 
@@ -115,14 +117,16 @@ struct JpegDecoder::State {
   static void skip(j_decompress_ptr library, long count);
   static void count_scans(j_common_ptr library);
 
-  State();
+  void create();
   void feed(std::string_view bytes);
   Error make_failure() const;
   void choose_colours(Channels channels);
   void shrink(uint32_t longer_side);
   bool convert(const uint8_t* in, uint32_t width, Channels channels, uint8_t* out) const;
+  bool is_smoothed() const;
   void read_rows(Rect region, Pixels& into);
   void read_whole(Pixels& into);
+  void run(const DecodeOptions& options, Pixels& into, Status& done);
 };
 
 void JpegDecoder::State::fail(j_common_ptr library) {
@@ -164,15 +168,13 @@ void JpegDecoder::State::count_scans(j_common_ptr library) {
   }
 }
 
-JpegDecoder::State::State() {
+// Made anew for each image: the library would keep the tables of the image before, and a damaged image that
+// lacks its own would be decoded with those.
+void JpegDecoder::State::create() {
   library.err = jpeg_std_error(&errors);
   errors.error_exit = fail;
   errors.emit_message = warn;
-  library.client_data = this;
-  // Fails only where memory is at its end or the headers belong to another version of the library.
-  MR_ASSERT(setjmp(back) == 0, message.data());
   jpeg_create_decompress(&library);
-  library.client_data = this;
   source.init_source = [](j_decompress_ptr) {};
   source.fill_input_buffer = refill;
   source.skip_input_data = skip;
@@ -249,11 +251,24 @@ void JpegDecoder::State::read_whole(Pixels& into) {
   }
 }
 
+// A progressive JPEG that leaves out fine detail is smoothed across blocks, several blocks far: a part of it
+// is the same only if the library sees the whole.
+bool JpegDecoder::State::is_smoothed() const {
+  if (!library.progressive_mode || library.coef_bits == nullptr) return false;
+  for (int component = 0; component < library.num_components; ++component) {
+    const int* bits = library.coef_bits[component];
+    if (std::any_of(bits, bits + kSmoothed, [](int missing) { return missing != 0; })) return true;
+  }
+  return false;
+}
+
 void JpegDecoder::State::read_rows(Rect region, Pixels& into) {
-  JDIMENSION left = region.x - std::min(region.x, kMargin);
-  JDIMENSION width = std::min(library.output_width, region.x + region.width + kMargin) - left;
+  const bool partly = !is_smoothed();
+  JDIMENSION left = partly ? region.x - std::min(region.x, kMargin) : 0;
+  JDIMENSION width = partly ? std::min(library.output_width, region.x + region.width + kMargin) - left
+                            : library.output_width;
   if (width < library.output_width) jpeg_crop_scanline(&library, &left, &width);
-  const uint32_t top = region.y - std::min(region.y, kMargin);
+  const uint32_t top = partly ? region.y - std::min(region.y, kMargin) : 0;
   if (top > 0) jpeg_skip_scanlines(&library, top);
 
   const size_t samples = static_cast<size_t>(library.output_components);
@@ -272,35 +287,21 @@ void JpegDecoder::State::read_rows(Rect region, Pixels& into) {
   }
 }
 
-JpegDecoder::JpegDecoder() : state_(std::make_unique<State>()) {}
-
-JpegDecoder::~JpegDecoder() {
-  jpeg_destroy_decompress(&state_->library);
-}
-
-Status JpegDecoder::decode(std::string_view bytes, const DecodeOptions& options, Pixels& into) {
-  State& state = *state_;
-  jpeg_decompress_struct& library = state.library;
-  state.feed(bytes);
-  if (setjmp(state.back) != 0) {
-    Error error = state.make_failure();
-    jpeg_abort_decompress(&library);
-    return error;
-  }
+// `done` is the caller's: nothing that must be destroyed lives here while the library runs.
+void JpegDecoder::State::run(const DecodeOptions& options, Pixels& into, Status& done) {
   jpeg_read_header(&library, TRUE);
   const Size whole_size{library.image_width, library.image_height};
   if (auto error = find_misfit(whole_size, options)) {
-    jpeg_abort_decompress(&library);
-    return std::move(*error);
+    done = std::move(*error);
+    return;
   }
-  state.choose_colours(options.channels);
-  if (options.shrink_to > 0) state.shrink(options.shrink_to);
+  choose_colours(options.channels);
+  if (options.shrink_to > 0) shrink(options.shrink_to);
   jpeg_start_decompress(&library);
-  if (jpeg_has_multiple_scans(&library) && state.ran_out) {
+  if (jpeg_has_multiple_scans(&library) && ran_out) {
     // Scans that refine the picture may be missing: nothing else would tell.
-    Error error = state.make_failure();
-    jpeg_abort_decompress(&library);
-    return error;
+    done = make_failure();
+    return;
   }
   const Size out_size{library.output_width, library.output_height};
   const Rect region = options.region.value_or(whole(out_size));
@@ -308,13 +309,32 @@ Status JpegDecoder::decode(std::string_view bytes, const DecodeOptions& options,
   const bool as_is = static_cast<size_t>(library.output_components) == count(options.channels) &&
                      library.out_color_space != JCS_CMYK;
   if (as_is && region == whole(out_size)) {
-    state.read_whole(into);
+    read_whole(into);
   } else {
-    state.read_rows(region, into);
+    read_rows(region, into);
   }
-  // Not finish: what follows the last row is of no interest.
-  jpeg_abort_decompress(&library);
-  return {};
+  // What follows the last row is of no interest.
+}
+
+JpegDecoder::JpegDecoder() : state_(std::make_unique<State>()) {}
+
+JpegDecoder::~JpegDecoder() = default;
+
+Status JpegDecoder::decode(std::string_view bytes, const DecodeOptions& options, Pixels& into) {
+  State& state = *state_;
+  state.feed(bytes);
+  // Before the library exists: its creation keeps this, and may fail too.
+  state.library = {};
+  state.library.client_data = &state;
+  Status done;
+  if (setjmp(state.back) == 0) {
+    state.create();
+    state.run(options, into, done);
+  } else {
+    done = state.make_failure();
+  }
+  jpeg_destroy_decompress(&state.library);
+  return done;
 }
 
 }  // namespace millrace::decode

@@ -27,7 +27,8 @@ TEST(NpyTest, ReadsTypeShapeAndOrder) {
 }
 
 TEST(NpyTest, EntriesMayComeInAnyOrderAndSpacing) {
-  const auto array = parse_npy(make_npy("{\"shape\":(4L,),'fortran_order':False , 'descr':'|u1'}", "abcd"));
+  const std::string bytes = make_npy("{\"shape\":(4L,),'fortran_order':False , 'descr':'|u1'}", "abcd");
+  const auto array = parse_npy(bytes);
   ASSERT_TRUE(array) << array.error().message();
   EXPECT_EQ(array->shape, std::vector<uint64_t>{4});
   EXPECT_EQ(array->bytes, "abcd");
