@@ -127,7 +127,6 @@ TEST(ImageTest, EveryCutIsAnError) {
 }
 
 TEST(ImageTest, ACutJpegIsCalledTruncated) {
-  const std::string bytes = encode_jpeg(make_picture({300, 200}).view());
   for (const bool progressive : {false, true}) {
     const std::string whole_bytes =
         encode_jpeg(make_picture({300, 200}).view(), {.progressive = progressive});

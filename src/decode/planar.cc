@@ -101,7 +101,7 @@ __attribute__((target("avx2,fma,f16c"))) uint32_t put(const uint8_t* in, const P
     back[channel] = _mm_load_si128(reinterpret_cast<const __m128i*>(shuffles.back[channel].data()));
   }
   uint32_t x = 0;
-  for (; x + kPixels <= row.width; x += kPixels, in += kPixels * 3) {
+  for (; x + kPixels <= row.width; x += kPixels, in += size_t{kPixels} * 3) {
     const __m128i first = _mm_loadu_si128(reinterpret_cast<const __m128i*>(in));
     const __m128i second = _mm_loadu_si128(reinterpret_cast<const __m128i*>(in + 8));
     std::byte* out = row.out + size_t{row.flipped ? row.width - kPixels - x : x} * Put::kItem;

@@ -151,8 +151,8 @@ __attribute__((target("avx2"))) void across_four(const RowSet& rows, uint32_t le
 // The bytes that a column loads, from its first pixel on: sixteen for two pairs, eight for an odd last one.
 template <size_t kChannels>
 size_t loaded_bytes(uint32_t pairs) {
-  const size_t narrow = pairs % 2 == 1 ? (pairs - 1) * 2 * kChannels + 8 : 0;
-  const size_t wide = pairs >= 2 ? (pairs / 2 - 1) * 4 * kChannels + 16 : 0;
+  const size_t narrow = pairs % 2 == 1 ? (pairs - 1) * kChannels * 2 + 8 : 0;
+  const size_t wide = pairs >= 2 ? (pairs / 2 - 1) * kChannels * 4 + 16 : 0;
   return std::max(narrow, wide);
 }
 

@@ -18,8 +18,8 @@ struct Filter {
 
   // Places of the input that count for a place of the output: from, and up to.
   std::pair<uint32_t, uint32_t> reach(double center, uint32_t in_size) const {
-    const auto low = static_cast<int64_t>(center - support + 0.5);
-    const auto high = static_cast<int64_t>(center + support + 0.5);
+    const auto low = static_cast<int64_t>(std::trunc(center - support + 0.5));
+    const auto high = static_cast<int64_t>(std::trunc(center + support + 0.5));
     return {static_cast<uint32_t>(std::clamp<int64_t>(low, 0, in_size)),
             static_cast<uint32_t>(std::clamp<int64_t>(high, 0, in_size))};
   }
@@ -79,7 +79,7 @@ void Weights::compute(const Axis& axis) {
     int32_t* weights = fixed_.data() + size_t{place} * stride_;
     for (uint32_t i = 0; i < taps; ++i) {
       const double share = sum == 0 ? exact_[i] : exact_[i] / sum;
-      weights[i] = static_cast<int32_t>(0.5 + share * (1 << kPrecision));
+      weights[i] = static_cast<int32_t>(std::trunc(0.5 + share * (1 << kPrecision)));
     }
     for (uint32_t i = 0; i < stride_; i += 2) {
       const size_t at = (size_t{place} * stride_ + i) / 2;

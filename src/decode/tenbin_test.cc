@@ -62,7 +62,6 @@ TEST(TenbinTest, ChunksThatLieAreErrors) {
 }
 
 TEST(TenbinTest, WhatTheFormatCannotHoldIsRefused) {
-  const std::string elements(64, 'e');
   const std::vector<NamedArray> wrong{
       {"ninechars", {DType::kUint8, {1}, "x", false}},
       {"\xc3\xa4", {DType::kUint8, {1}, "x", false}},

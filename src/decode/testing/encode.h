@@ -24,7 +24,7 @@ inline Pixels make_picture(Size size, Channels channels = Channels::kRgb, uint64
   picture.resize(size, channels);
   for (uint32_t y = 0; y < size.height; ++y) {
     for (size_t i = 0; i < picture.row_bytes(); ++i) {
-      const uint64_t slope = (i * 2 + y * 3) % 256;
+      const uint64_t slope = (i * 2 + uint64_t{y} * 3) % 256;
       const uint64_t edge = (i / 40 + y / 13) % 5 == 0 ? 90 : 0;
       picture.row(y)[i] = static_cast<uint8_t>((slope + edge + random.below(24)) % 256);
     }
