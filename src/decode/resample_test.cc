@@ -70,7 +70,8 @@ TEST(ResampleTest, AWindowHasTheBytesOfTheWholeResult) {
     scratch.start(resampling, picture.view().part(needed), needed);
     const std::string expected = bytes_of(all.view().part(window));
     for (uint32_t y = 0; y < window.height; ++y) {
-      ASSERT_EQ(std::memcmp(scratch.row(y), expected.data() + size_t{y} * window.width * 3, window.width * 3),
+      ASSERT_EQ(std::memcmp(scratch.row(y), expected.data() + size_t{y} * window.width * 3,
+                            size_t{window.width} * 3),
                 0)
           << "round " << i << " row " << y;
     }

@@ -148,10 +148,10 @@ TEST(TransformTest, ACenterCropLargerThanTheImageHasABlackBorder) {
   const Pixels picture = make_picture({3, 2});
   Workspace workspace;
   const auto out = run(make_spec(Spec::Crop::kCenter, {6, 5}), encode_png(picture.view()), 1, workspace);
-  for (uint32_t y = 0; y < 5; ++y) {
-    for (uint32_t x = 0; x < 6; ++x) {
+  for (size_t y = 0; y < 5; ++y) {
+    for (size_t x = 0; x < 6; ++x) {
       const bool inside = x >= 1 && x < 4 && y >= 1 && y < 3;
-      const uint8_t expected = inside ? picture.row(y - 1)[(x - 1) * 3] : 0;
+      const uint8_t expected = inside ? picture.row(static_cast<uint32_t>(y) - 1)[(x - 1) * 3] : 0;
       EXPECT_EQ(std::to_integer<uint8_t>(out[(y * 6 + x) * 3]), expected) << x << "," << y;
     }
   }
