@@ -9,6 +9,7 @@
 // this does not. With a region only the bytes up to its last row are looked at.
 //
 // Memory is bounded by DecodeOptions::most_pixels: four bytes for each, and for a progressive JPEG six more.
+// A JPEG or PNG whose bytes are too few for the size that it claims is refused before memory is taken.
 #pragma once
 
 #include <cstdint>

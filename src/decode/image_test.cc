@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <vector>
 
 #include "decode/testing/encode.h"
@@ -217,6 +218,32 @@ TEST(ImageTest, AHeaderThatClaimsTooManyPixelsIsRefusedBeforeMemoryIsTaken) {
     EXPECT_EQ(done.error().code(), Code::kTooLarge) << done.error().message();
     EXPECT_EQ(pixels.capacity(), 0U);
   }
+}
+
+TEST(ImageTest, AHeaderThatClaimsMoreThanItsBytesCanHoldIsRefusedBeforeMemoryIsTaken) {
+  std::string baseline = encode_jpeg(make_picture({64, 48}).view());
+  baseline.replace(baseline.find("\xff\xc0") + 5, 4, "\x30\x30\x30\x30");
+  std::string progressive = encode_jpeg(make_picture({64, 48}).view(), {.progressive = true});
+  progressive.replace(progressive.find("\xff\xc2") + 5, 4, "\x30\x30\x30\x30");
+  for (const std::string& bytes : {baseline, progressive}) {
+    ImageDecoder decoder;
+    Pixels pixels;
+    const auto done = decoder.decode(bytes, {}, pixels);
+    ASSERT_FALSE(done);
+    EXPECT_EQ(done.error().code(), Code::kTruncated) << done.error().message();
+    EXPECT_EQ(pixels.capacity(), 0U);
+  }
+}
+
+TEST(ImageTest, FlatImagesAreNotTakenForCutOnes) {
+  Pixels flat;
+  flat.resize({6000, 4000}, Channels::kGray);
+  std::memset(flat.row(0), 7, flat.byte_count());
+  const std::string expected = bytes_of(flat.view());
+  const std::string jpeg = encode_jpeg(flat.view(), {.progressive = true});
+  const std::string png = encode_png(flat.view());
+  EXPECT_EQ(decode_whole(jpeg, Channels::kGray).size(), flat.size());
+  EXPECT_EQ(bytes_of(decode_whole(png, Channels::kGray).view()), expected);
 }
 
 TEST(ImageTest, ARegionOutsideOfTheImageIsAnError) {

@@ -25,6 +25,8 @@ namespace {
 constexpr uint32_t kMargin = 2;
 // Coefficients of a block that decide whether it is smoothed.
 constexpr int kSmoothed = 10;
+// A block of 64 pixels takes a bit at least, where Huffman codes are used.
+constexpr uint64_t kMostPixelsPerByte = 512;
 // Rows asked for at once; the library gives as many as one block row has.
 constexpr uint32_t kRows = 16;
 
@@ -293,6 +295,12 @@ void JpegDecoder::State::run(const DecodeOptions& options, Pixels& into, Status&
   const Size whole_size{library.image_width, library.image_height};
   if (auto error = find_misfit(whole_size, options)) {
     done = std::move(*error);
+    return;
+  }
+  // Memory is taken for what the bytes can hold, not for what the header claims.
+  if (!library.arith_code && uint64_t{whole_size.width} * whole_size.height > size * kMostPixelsPerByte) {
+    done = make_error(Code::kTruncated, "JPEG of {} x {} cannot be whole in {} bytes", whole_size.width,
+                      whole_size.height, size);
     return;
   }
   choose_colours(options.channels);

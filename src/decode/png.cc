@@ -15,6 +15,18 @@ namespace {
 // Of one text or profile chunk, and of all that are kept.
 constexpr size_t kMaxChunk = 16 << 20;
 
+// Deflate cannot do better.
+constexpr uint64_t kBestRatio = 1032;
+
+// Of all rows before compression, at least.
+uint64_t find_raw_bytes(const spng_ihdr& header) {
+  const uint64_t samples = header.color_type == SPNG_COLOR_TYPE_TRUECOLOR         ? 3
+                           : header.color_type == SPNG_COLOR_TYPE_TRUECOLOR_ALPHA ? 4
+                           : header.color_type == SPNG_COLOR_TYPE_GRAYSCALE_ALPHA ? 2
+                                                                                  : 1;
+  return uint64_t{header.width} * samples * header.bit_depth / 8 * header.height;
+}
+
 struct Close {
   void operator()(spng_ctx* context) const { spng_ctx_free(context); }
 };
@@ -91,6 +103,10 @@ Status decode_png(std::string_view bytes, const DecodeOptions& options, Pixels& 
   spng_ihdr header;
   if (const int failure = spng_get_ihdr(context.get(), &header)) return make_png_error(failure, "header");
 
+  if (find_raw_bytes(header) > bytes.size() * kBestRatio) {
+    return make_error(Code::kTruncated, "PNG of {} x {} cannot be whole in {} bytes", size.width, size.height,
+                      bytes.size());
+  }
   const Rect region = options.region.value_or(whole(size));
   const bool alpha = options.channels == Channels::kRgba;
   const int flags = alpha ? SPNG_DECODE_TRNS : 0;
