@@ -43,10 +43,10 @@ const tar::Field* find_any(const tar::Sample& sample, const std::vector<std::str
   return nullptr;
 }
 
-std::optional<tar::Index::Field> find_any(const tar::Index& index, uint64_t sample,
+std::optional<tar::Index::Field> find_any(const Shard& shard, uint64_t sample,
                                           const std::vector<std::string>& any_of) {
   for (const std::string& wanted : any_of) {
-    if (auto found = index.find_field(sample, wanted)) return found;
+    if (auto found = shard.index->find_field(shard.ordinal(sample), wanted)) return found;
   }
   return std::nullopt;
 }
@@ -96,7 +96,7 @@ void Filling::prepare(const BatchPlan& plan, Batch& batch) const {
       if (field.kind == FieldKind::kArray) column.arrays.resize(size);
       for (size_t slot = 0; slot < size; ++slot) {
         const SampleRef sample = plan.elements[slot].sample;
-        const auto found = find_any(*catalogue_.shards()[sample.shard].index, sample.ordinal, field.any_of);
+        const auto found = find_any(catalogue_.shards()[sample.shard], sample.ordinal, field.any_of);
         if (!found) continue;  // filling the slot tells
         column.pieces[slot] = {bytes, found->size};
         bytes += (found->size + kAlignment - 1) / kAlignment * kAlignment;
@@ -119,9 +119,8 @@ Status Filling::fill(const Element& element, size_t slot, Batch& batch, decode::
   meters_.untar.count.fetch_add(1, std::memory_order_relaxed);
   meters_.untar.bytes.fetch_add(element.size, std::memory_order_relaxed);
   // The same for any rank, thread and start: only the sample, the seed and the epoch count.
-  const uint64_t key =
-      mix(mix(mix(recipe_.seed) + batch.epoch) + shard.index->key_hash(element.sample.ordinal)) +
-      element.sample.shard;
+  const uint64_t key = mix(mix(mix(recipe_.seed) + batch.epoch) + shard.key_hash(element.sample.ordinal)) +
+                       element.sample.shard;
   for (size_t i = 0; i < recipe_.fields.size(); ++i) {
     const FieldSpec& field = recipe_.fields[i];
     Column& column = batch.columns[i];
@@ -211,8 +210,9 @@ Result<std::shared_ptr<Batch>> Assembly::finish(const Filling& filling, std::vec
     const Element& element = plan_.elements[failed.slot];
     const Shard& shard = filling.catalogue().shards()[element.sample.shard];
     Error error = std::move(failed.error)
-                      .within(fmt::format("{}: sample {} at byte {}", shard.name(), element.sample.ordinal,
-                                          shard.index->range(element.sample.ordinal).offset));
+                      .within(fmt::format("{}: sample {} at byte {}", shard.name(),
+                                          shard.ordinal(element.sample.ordinal),
+                                          shard.range(element.sample.ordinal).offset));
     if (policy == OnError::kFail) return error;
     faults.push_back({shard.name(), error.message(), plan_.epoch, plan_.number});
   }

@@ -165,21 +165,84 @@ Result<std::shared_ptr<const Catalogue>> Catalogue::open(transfer::Stores& store
   if (failure) return std::move(*failure);
 
   std::shared_ptr<Catalogue> catalogue(new Catalogue(stores));
-  Hasher identity;
   for (Opened& one : opened) {
-    const tar::Index& index = *one.shard.index;
-    catalogue->samples_per_shard_.push_back(index.samples());
-    catalogue->samples_ += index.samples();
-    catalogue->bytes_ += index.tar_bytes();
-    catalogue->is_local_ = catalogue->is_local_ && !one.shard.sources.front().location;
     ++catalogue->origins_[static_cast<size_t>(one.origin)];
-    const uint64_t facts[] = {index.shard().content_hash, index.samples()};
-    identity.add({reinterpret_cast<const char*>(facts), sizeof facts});
     catalogue->shards_.push_back(std::move(one.shard));
   }
-  catalogue->identity_ = identity.value();
+  catalogue->parts_ = {0, catalogue->shards_.size()};
+  catalogue->count();
   if (catalogue->samples_ == 0) return make_error(Code::kInvalid, "the data set has no samples");
   return std::shared_ptr<const Catalogue>(std::move(catalogue));
+}
+
+void Catalogue::count() {
+  Hasher identity;
+  for (const Shard& shard : shards_) {
+    samples_per_shard_.push_back(shard.samples());
+    samples_ += shard.samples();
+    bytes_ += shard.index->tar_bytes() / std::max<uint64_t>(shard.index->samples(), 1) * shard.samples();
+    is_local_ = is_local_ && !shard.sources.front().location;
+    const uint64_t facts[] = {shard.index->shard().content_hash, shard.samples()};
+    identity.add({reinterpret_cast<const char*>(facts), sizeof facts});
+    if (shard.picked)
+      identity.add(
+          {reinterpret_cast<const char*>(shard.picked->data()), shard.picked->size() * sizeof(uint32_t)});
+  }
+  identity_ = identity.value();
+}
+
+Result<std::shared_ptr<const Catalogue>> Catalogue::select(const std::vector<uint64_t>& numbers) const {
+  std::shared_ptr<Catalogue> chosen(new Catalogue(stores_));
+  chosen->parts_ = parts_;
+  size_t next = 0;
+  uint64_t start = 0;
+  for (const Shard& shard : shards_) {
+    std::vector<uint32_t> picked;
+    for (; next < numbers.size() && numbers[next] < start + shard.samples(); ++next) {
+      if (numbers[next] < start || (next > 0 && numbers[next] <= numbers[next - 1]))
+        return make_error(Code::kInvalid, "the numbers of chosen samples must rise: {} does not",
+                          numbers[next]);
+      picked.push_back(static_cast<uint32_t>(shard.ordinal(numbers[next] - start)));
+    }
+    start += shard.samples();
+    chosen->shards_.push_back(shard);
+    chosen->shards_.back().picked = std::make_shared<const std::vector<uint32_t>>(std::move(picked));
+  }
+  if (next < numbers.size())
+    return make_error(Code::kInvalid, "there is no sample {}: the data set has {}", numbers[next], start);
+  chosen->count();
+  if (chosen->samples_ == 0) return make_error(Code::kInvalid, "no sample was chosen");
+  return std::shared_ptr<const Catalogue>(std::move(chosen));
+}
+
+Result<std::shared_ptr<const Catalogue>> Catalogue::select_with(
+    const std::vector<std::string>& any_of) const {
+  std::vector<uint64_t> numbers;
+  uint64_t start = 0;
+  for (const Shard& shard : shards_) {
+    for (uint64_t sample = 0; sample < shard.samples(); ++sample) {
+      for (const std::string& field : any_of) {
+        if (!shard.index->find_field(shard.ordinal(sample), field)) continue;
+        numbers.push_back(start + sample);
+        break;
+      }
+    }
+    start += shard.samples();
+  }
+  return select(numbers);
+}
+
+Result<std::shared_ptr<const Catalogue>> Catalogue::join(
+    const std::vector<std::shared_ptr<const Catalogue>>& parts) {
+  if (parts.empty()) return make_error(Code::kInvalid, "there is nothing to join");
+  std::shared_ptr<Catalogue> joined(new Catalogue(parts.front()->stores_));
+  joined->parts_ = {0};
+  for (const auto& part : parts) {
+    joined->shards_.insert(joined->shards_.end(), part->shards_.begin(), part->shards_.end());
+    joined->parts_.push_back(joined->shards_.size());
+  }
+  joined->count();
+  return std::shared_ptr<const Catalogue>(std::move(joined));
 }
 
 }  // namespace millrace::loader

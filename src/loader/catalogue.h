@@ -23,10 +23,17 @@ struct Source {
   std::string etag;                            // with quotes; empty: none known
 };
 
+// Its samples are numbered from 0 without gaps, whether all of them belong to the data set or some.
 struct Shard {
   std::vector<Source> sources;  // the first is preferred, the others are mirrors
   std::shared_ptr<const tar::Index> index;
+  std::shared_ptr<const std::vector<uint32_t>> picked;  // ordinals in the shard, rising; null: all
+
   const std::string& name() const { return sources.front().name; }
+  uint64_t samples() const { return picked ? picked->size() : index->samples(); }
+  uint64_t ordinal(uint64_t sample) const { return picked ? (*picked)[sample] : sample; }
+  tar::Index::Range range(uint64_t sample) const { return index->range(ordinal(sample)); }
+  uint64_t key_hash(uint64_t sample) const { return index->key_hash(ordinal(sample)); }
 };
 
 enum class IndexOrigin { kStore, kSidecar, kCache, kBuilt };
@@ -45,6 +52,16 @@ class Catalogue {
   // `stores` outlives the catalogue.
   static Result<std::shared_ptr<const Catalogue>> open(transfer::Stores& stores, CatalogueOptions options);
 
+  // Only the samples whose numbers are given, rising; they keep their order.
+  Result<std::shared_ptr<const Catalogue>> select(const std::vector<uint64_t>& numbers) const;
+  // Only samples that have one of these fields.
+  Result<std::shared_ptr<const Catalogue>> select_with(const std::vector<std::string>& any_of) const;
+  // Several data sets one after the other, as parts of one; all of them use the same stores.
+  static Result<std::shared_ptr<const Catalogue>> join(
+      const std::vector<std::shared_ptr<const Catalogue>>& parts);
+
+  // Where each part's shards begin, and one more at the end; {0, shards} unless joined.
+  const std::vector<size_t>& parts() const { return parts_; }
   const std::vector<Shard>& shards() const { return shards_; }
   const std::vector<uint64_t>& samples_per_shard() const { return samples_per_shard_; }
   uint64_t samples() const { return samples_; }
@@ -57,9 +74,11 @@ class Catalogue {
 
  private:
   explicit Catalogue(transfer::Stores& stores) : stores_(stores) {}
+  void count();  // what follows from the shards
 
   transfer::Stores& stores_;
   std::vector<Shard> shards_;
+  std::vector<size_t> parts_;
   std::vector<uint64_t> samples_per_shard_;
   uint64_t samples_ = 0;
   uint64_t bytes_ = 0;

@@ -36,6 +36,18 @@ Result<std::unique_ptr<Loader>> Loader::open(std::shared_ptr<const Catalogue> ca
   if (start.world == 0 || start.rank >= start.world)
     return make_error(Code::kInvalid, "rank {} of {} is not possible: ranks count from 0", start.rank,
                       start.world);
+  if (!recipe.weights.empty()) {
+    MR_TRY(Mixture::make(recipe.weights));
+    if (recipe.weights.size() + 1 != catalogue->parts().size())
+      return make_error(Code::kInvalid, "there are {} weights for {} parts", recipe.weights.size(),
+                        catalogue->parts().size() - 1);
+    for (size_t part = 0; part < recipe.weights.size(); ++part) {
+      uint64_t samples = 0;
+      for (size_t i = catalogue->parts()[part]; i < catalogue->parts()[part + 1]; ++i)
+        samples += catalogue->samples_per_shard()[i];
+      if (samples == 0) return make_error(Code::kInvalid, "part {} of the mixture has no samples", part);
+    }
+  }
   if (start.world > recipe.batch) {
     return make_error(Code::kInvalid, "a global batch of {} cannot be shared by {} ranks", recipe.batch,
                       start.world)
@@ -99,8 +111,8 @@ void Loader::plan() {
   const uint64_t ahead = recipe_.memory / 8;
   for (uint64_t epoch = start_.epoch; epoch < start_.epoch + start_.epochs; ++epoch) {
     const uint64_t first = epoch == start_.epoch ? start_.batch : 0;
-    Planner planner(*catalogue_, recipe_, {epoch, first, start_.rank, start_.world, start_.step}, *fetcher_,
-                    pool_);
+    Planner planner(*catalogue_, recipe_, {epoch, first, start_.rank, start_.world, start_.step},
+                    {*fetcher_, pool_});
     {
       std::lock_guard lock(mutex_);
       by_sample_ = planner.by_sample();

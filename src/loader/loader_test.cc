@@ -3,8 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <set>
 
 #include "loader/report.h"
@@ -127,6 +129,76 @@ TEST_F(LoaderTest, RanksTogetherHaveTheBatchesOfOne) {
       }
       EXPECT_EQ(joined, alone) << world;
     }
+  }
+}
+
+TEST_F(LoaderTest, ChosenSamplesAreADataSetOfTheirOwn) {
+  const auto catalogue = open(600, 110);
+  std::vector<uint64_t> numbers;
+  for (uint64_t i = 0; i < 600; ++i) {
+    if (i % 7 == 3 || (i > 200 && i < 330)) numbers.push_back(i);
+  }
+  const auto chosen = catalogue->select(numbers);
+  ASSERT_TRUE(chosen.has_value()) << chosen.error().message();
+  EXPECT_NE((*chosen)->identity(), catalogue->identity());
+  std::vector<uint64_t> seen;
+  const auto whole = run(*chosen, text_recipe(), {});
+  for (const Seen& batch : whole) {
+    for (size_t i = 0; i < batch.labels.size(); ++i) {
+      seen.push_back(static_cast<uint64_t>(batch.labels[i]));
+      EXPECT_EQ(batch.bodies[i], testing::body_of(seen.back()));
+    }
+  }
+  std::sort(seen.begin(), seen.end());
+  EXPECT_EQ(seen, numbers);
+  Recipe recipe = text_recipe();
+  recipe.memory = 1 << 10;
+  EXPECT_EQ(run(*chosen, recipe, {}), whole);
+  const std::vector<Seen> rest(whole.begin() + 2, whole.end());
+  EXPECT_EQ(run(*chosen, text_recipe(), {0, 2}), rest);
+  for (const std::vector<uint64_t>& bad : {std::vector<uint64_t>{}, {5, 5}, {9, 3}, {600}})
+    EXPECT_FALSE(catalogue->select(bad).has_value());
+  EXPECT_EQ(catalogue->select_with({"cls"}).take()->samples(), 600u);
+  EXPECT_FALSE(catalogue->select_with({"wav"}).has_value());
+}
+
+TEST_F(LoaderTest, MixturesKeepTheirProportionsAndGoOnFromAnywhere) {
+  TemporaryDirectory other_directory;
+  const auto one = open(300, 70);
+  const auto more = testing::make_shards(other_directory, 1000, 90);
+  const auto other = testing::open_catalogue(stores_, more.names, other_directory.path("cache"));
+  const auto both = Catalogue::join({one, other}).take();
+  Recipe recipe = text_recipe();
+  recipe.weights = {3, 1};
+  const uint64_t each = count_batches(*both, recipe);
+  EXPECT_EQ(each, 1300u / 48);
+  auto loader = Loader::open(both, recipe, {0, 0, 3}).take();
+  std::vector<Seen> whole;
+  uint64_t from_one = 0;
+  std::map<std::pair<uint32_t, uint64_t>, int> times;
+  while (const std::shared_ptr<Batch> batch = loader->next().take()) {
+    whole.push_back(look(*batch));
+    for (const SampleRef sample : batch->samples) {
+      from_one += sample.shard < one->shards().size();
+      if (sample.shard < one->shards().size()) ++times[{sample.shard, sample.ordinal}];
+    }
+  }
+  ASSERT_EQ(whole.size(), 3 * each);
+  EXPECT_NEAR(static_cast<double>(from_one), static_cast<double>(whole.size()) * 48 * 0.75, 2);
+  // Its own epochs are exact: after n full passes every sample has come n or n + 1 times.
+  const int passes = static_cast<int>(from_one / 300);
+  EXPECT_EQ(times.size(), 300u);
+  for (const auto& [sample, count] : times) EXPECT_TRUE(count == passes || count == passes + 1);
+  for (const uint64_t from : {1u, 7u, 20u}) {
+    const std::vector<Seen> rest(whole.begin() + static_cast<std::ptrdiff_t>(from), whole.end());
+    EXPECT_EQ(run(both, recipe, {0, from, 3}), rest);
+  }
+  const auto left = run(both, recipe, {1, 0, 1, 0, 2});
+  const auto right = run(both, recipe, {1, 0, 1, 1, 2});
+  for (size_t i = 0; i < left.size(); ++i) {
+    std::vector<int64_t> joined = left[i].labels;
+    joined.insert(joined.end(), right[i].labels.begin(), right[i].labels.end());
+    EXPECT_EQ(joined, whole[each + i].labels);
   }
 }
 

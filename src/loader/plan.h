@@ -1,31 +1,20 @@
-// Planner: turns an order into work: for each batch of a rank, which sample goes to which slot and in which
-// chunk its bytes lie; chunks are asked for as they come up.
+// Planner: the batches of one rank through one epoch: which samples, in which chunks. One thread.
 //
-// Lanes are read in chunks, forwards, and a chunk stays as long as the lane's window may still want a sample
-// of it. Where the window's samples would not fit into the memory given, each sample is a chunk of its own,
-// asked for when its batch is planned. One thread.
+// A data set of one part goes through its order. A mixture is a stream without end in which each part goes
+// through epochs of its own; its epoch is as many whole batches as all samples together would fill.
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <vector>
 
 #include "loader/catalogue.h"
-#include "loader/chunk.h"
-#include "loader/fetch.h"
-#include "loader/order.h"
+#include "loader/mixture.h"
+#include "loader/part_plan.h"
 #include "loader/recipe.h"
 
 namespace millrace::loader {
-
-struct Element {
-  std::shared_ptr<Chunk> chunk;
-  uint64_t offset = 0;  // of the sample's blocks in the chunk
-  uint64_t size = 0;
-  SampleRef sample;
-};
 
 struct BatchPlan {
   uint64_t epoch = 0;
@@ -33,6 +22,9 @@ struct BatchPlan {
   std::vector<Element> elements;
   uint64_t bytes = 0;
 };
+
+// Batches in an epoch: the same for every rank.
+uint64_t count_batches(const Catalogue& catalogue, const Recipe& recipe);
 
 class Planner {
  public:
@@ -43,46 +35,32 @@ class Planner {
     uint64_t world = 1;
     uint64_t step = 1;  // from one batch to the next
   };
-  Planner(const Catalogue& catalogue, const Recipe& recipe, Place place, Fetcher& fetcher,
-          std::shared_ptr<MemoryPool> pool);
+  // The recipe has been checked.
+  Planner(const Catalogue& catalogue, const Recipe& recipe, Place place, Supply supply);
 
   // Nothing at the end of the epoch.
   std::optional<BatchPlan> next();
-
-  const Order& order() const { return order_; }
-  bool by_sample() const { return by_sample_; }
+  bool by_sample() const { return reading_.by_sample; }
 
  private:
-  // One lane of which this rank takes samples.
-  struct Lane {
-    std::unique_ptr<LaneCursor> cursor;
-    struct Held {
-      std::shared_ptr<Chunk> chunk;
-      uint64_t offset = 0;  // of its first byte in the tar
-      uint64_t end = 0;     // place behind its last sample
-      uint64_t left = 0;    // samples that the order has not reached
-    };
-    std::map<uint64_t, Held> held;  // by place of the first sample
-    struct Streaming {
-      std::shared_ptr<Stream> stream;
-      uint64_t next = 0;  // first place not asked for yet
-    };
-    std::map<uint64_t, Streaming> streams;  // of compressed shards, by the first place behind each
+  // A part of a mixture and where it is in its own epochs.
+  struct Part {
+    std::unique_ptr<PartPlan> plan;
+    uint64_t epoch = 0;
   };
-  Element take(Lane& lane, uint64_t lane_number, uint64_t place, bool is_mine);
-  std::map<uint64_t, Lane::Held>::iterator hold(Lane& lane, uint64_t lane_number, uint64_t place);
-  Lane::Held ask(uint64_t first, uint64_t end, const std::shared_ptr<Stream>& stream);
-  LaneCursor& cursor_at(Lane& lane, uint64_t lane_number, uint64_t position);
+  void take_from(size_t part, Slice places, std::vector<Element>& into);
+  void take_mixed(Slice mine, std::vector<Element>& into);
+  PartPlan& part_in_epoch(size_t part, uint64_t epoch);
 
   const Catalogue& catalogue_;
+  const Recipe& recipe_;
   const Place place_;
-  Fetcher& fetcher_;
-  const std::shared_ptr<MemoryPool> pool_;
-  const Order order_;
-  const bool by_sample_;
-  uint64_t chunk_bytes_ = 0;
+  const Supply supply_;
+  Reading reading_;
+  std::optional<Mixture> mixture_;
+  const uint64_t batches_;
   uint64_t batch_;
-  std::map<uint64_t, Lane> lanes_;  // by number; made when first wanted
+  std::vector<Part> parts_;
 };
 
 }  // namespace millrace::loader

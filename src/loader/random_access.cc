@@ -39,11 +39,11 @@ Result<std::shared_ptr<Batch>> RandomAccess::get(std::span<const uint64_t> numbe
     const auto shard =
         static_cast<uint32_t>(std::upper_bound(starts_.begin(), starts_.end(), number) - starts_.begin() - 1);
     const SampleRef sample{shard, number - starts_[shard]};
-    const tar::Index& index = *catalogue_->shards()[shard].index;
-    const tar::Index::Range range = index.range(sample.ordinal);
+    const Shard& found = catalogue_->shards()[shard];
+    const tar::Index::Range range = found.range(sample.ordinal);
     plan.elements.push_back({std::make_shared<Chunk>(pool_), 0, range.size, sample});
     const Stretch stretch{shard, range.offset, range.size};
-    if (index.compression() == tar::Compression::kNone) {
+    if (found.index->compression() == tar::Compression::kNone) {
       fetcher_->fetch(stretch, plan.elements.back().chunk);
     } else {
       fetcher_->fetch(fetcher_->open_stream(shard), stretch, plan.elements.back().chunk);

@@ -41,6 +41,7 @@ struct Recipe {
   uint64_t window = 0;  // 0: unshuffled
   uint64_t batch = 1;   // over all ranks
   EpochEnd end = EpochEnd::kExact;
+  std::vector<double> weights;  // of the parts of a joined data set, to be mixed; empty: one after the other
   std::vector<FieldSpec> fields;
 
   OnError on_error = OnError::kFail;

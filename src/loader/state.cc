@@ -20,7 +20,8 @@ Json describe(const Catalogue& catalogue, const Recipe& recipe) {
           {"seed", recipe.seed},
           {"batch_size", recipe.batch},
           {"window", recipe.window},
-          {"end", epoch_end_name(recipe.end)}};
+          {"end", epoch_end_name(recipe.end)},
+          {"weights", recipe.weights}};
 }
 
 }  // namespace

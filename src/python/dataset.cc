@@ -310,6 +310,7 @@ loader::Recipe make_recipe(const py::dict& options) {
   recipe.seed = options["seed"].cast<uint64_t>();
   recipe.window = options["window"].cast<uint64_t>();
   recipe.batch = options["batch"].cast<uint64_t>();
+  recipe.weights = options["weights"].cast<std::vector<double>>();
   recipe.end = value_or_raise(loader::parse_epoch_end(options["end"].cast<std::string>()));
   for (const py::handle field : options["fields"])
     recipe.fields.push_back(field_spec(field.cast<py::dict>()));
@@ -337,10 +338,25 @@ void bind_handles(py::module_& module) {
       .def_property_readonly("is_local", [](const CatalogueHandle& own) { return own.catalogue->is_local(); })
       .def("batches",
            [](const CatalogueHandle& own, const loader::Recipe& recipe) {
-             return loader::Order(own.catalogue->samples_per_shard(),
-                                  {recipe.seed, 0, recipe.batch, recipe.window, recipe.end})
-                 .batches();
+             return loader::count_batches(*own.catalogue, recipe);
            })
+      .def("select",
+           [](const CatalogueHandle& own, const std::vector<uint64_t>& numbers) {
+             return CatalogueHandle{own.stores, value_or_raise(own.catalogue->select(numbers))};
+           })
+      .def("select_with",
+           [](const CatalogueHandle& own, const std::vector<std::string>& any_of) {
+             return CatalogueHandle{own.stores, value_or_raise(own.catalogue->select_with(any_of))};
+           })
+      .def_static("join",
+                  [](const std::vector<CatalogueHandle>& parts) {
+                    std::vector<std::shared_ptr<const loader::Catalogue>> catalogues;
+                    for (const CatalogueHandle& part : parts) catalogues.push_back(part.catalogue);
+                    CatalogueHandle joined;
+                    joined.catalogue = value_or_raise(loader::Catalogue::join(catalogues));
+                    joined.stores = parts.front().stores;
+                    return joined;
+                  })
       .def("format_state",
            [](const CatalogueHandle& own, const loader::Recipe& recipe, uint64_t epoch, uint64_t batch) {
              return loader::format_state({epoch, batch}, *own.catalogue, recipe);
@@ -352,6 +368,7 @@ void bind_handles(py::module_& module) {
            })
       .def("shuffle_quality", [](const CatalogueHandle& own, const loader::Recipe& recipe, uint64_t epoch,
                                  const std::vector<int64_t>& labels) {
+        if (!recipe.weights.empty()) throw py::value_error("the quality of a mixture is that of its parts");
         const loader::Order order(own.catalogue->samples_per_shard(),
                                   {recipe.seed, epoch, recipe.batch, recipe.window, recipe.end});
         Result<std::string> text;

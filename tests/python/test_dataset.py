@@ -159,6 +159,30 @@ def test_single_samples_by_number(urls):
         ds[230]
 
 
+def test_samples_are_chosen_by_number_mask_field_and_content(urls):
+    ds = Dataset(urls).label("cls").batch(100)
+    assert sum(all_of(ds.select([5, 3, 200]).epoch(0)), []) == [3, 5, 200]
+    assert sum(all_of(ds.select([number % 2 == 0 for number in range(SAMPLES)]).epoch(0)), []) == list(range(0, SAMPLES, 2))
+    assert ds.where("jpg;png").samples == SAMPLES
+    with pytest.raises(millrace.InvalidError, match="no sample"):
+        len(ds.where("wav"))
+    small = ds.filter("cls", lambda value: int(value) < 20).shuffle(10)
+    assert sorted(sum(all_of(small.epoch(0)), [])) == list(range(20)) and small.samples == 20
+    assert small[7] == 7
+
+
+def test_mixtures_have_exact_proportions(urls):
+    low = Dataset(urls, seed=4).label("cls").select(range(100)).batch(40).shuffle(50)
+    high = Dataset(urls, seed=4).label("cls").select(range(100, SAMPLES)).batch(40).shuffle(50)
+    mixed = Dataset.mix([low, high], [1, 3])
+    batches = all_of(mixed.epoch(0))
+    assert len(batches) == len(mixed) == 230 // 40
+    assert all(9 <= sum(number < 100 for number in batch) <= 11 for batch in batches)
+    assert all_of(mixed.epoch(0, start=2)) == batches[2:]
+    with pytest.raises(millrace.InvalidError):
+        Dataset.mix([low], [1, 2])
+
+
 def test_maps_run_on_batches(labels):
     assert all_of(labels.map(lambda numbers: numbers * 2).epoch(0)) == [[2 * n for n in batch] for batch in all_of(labels.epoch(0))]
 

@@ -108,10 +108,12 @@ class Dataset:
         self._mirrors = [[one] if isinstance(one, str) else list(one) for one in mirrors]
         self._index_cache = index_cache
         self._options: Dict[str, Any] = dict(
-            seed=seed, window=0, batch=1, end="exact", fields=[], on_error=on_error, most_errors=max_errors,
+            seed=seed, window=0, batch=1, end="exact", weights=[], fields=[], on_error=on_error, most_errors=max_errors,
             threads=threads, fetch_threads=fetch_threads, memory=_bytes(memory), cache="", cache_bytes=100 << 30)
         self._finishers: List[Optional[Callable[[Any], Any]]] = []
         self._maps: List[Callable[..., Any]] = []
+        self._choices: List[Callable[[Any], Any]] = []
+        self._parts: List["Dataset"] = []
         self._keep_options: Optional[Tuple[int, int]] = None
         self._as_torch = False
         self._shared: Dict[str, Any] = {}
@@ -127,6 +129,7 @@ class Dataset:
         other._options = {**self._options, "fields": list(self._options["fields"]), **changes}
         other._finishers = list(self._finishers)
         other._maps = list(self._maps)
+        other._choices = list(self._choices)
         other._shared = {name: self._shared[name] for name in ("catalogue",) if name in self._shared}
         return other
 
@@ -220,6 +223,56 @@ class Dataset:
             raise InvalidError("cache needs a directory, or decoded=True")
         return self._with(cache=str(directory), cache_bytes=_bytes(max_bytes))
 
+    # Choosing samples.
+
+    def _choosing(self, choose: Callable[[Any], Any]) -> "Dataset":
+        other = self._with()
+        other._choices.append(choose)
+        other._shared = {}
+        return other
+
+    def select(self, numbers: Sequence[int]) -> "Dataset":
+        """Only these samples, by their numbers in the data set's own order; or a mask of one truth for each sample."""
+        chosen = list(numbers)
+        if chosen and (isinstance(chosen[0], bool) or type(chosen[0]).__name__ == "bool_"):
+            chosen = [number for number, wanted in enumerate(chosen) if wanted]
+        return self._choosing(lambda catalogue: catalogue.select(sorted(int(number) for number in chosen)))
+
+    def where(self, fields: Union[str, Sequence[str]]) -> "Dataset":
+        """Only samples that have one of these fields: known from the index, without reading."""
+        return self._choosing(lambda catalogue: catalogue.select_with(_words(fields)))
+
+    def filter(self, fields: Union[str, Sequence[str]], keep: Callable[[bytes], bool]) -> "Dataset":
+        """Only samples for which `keep(bytes of the field)` is true. The field is read once, when the data set is
+        first used; samples without it are left out."""
+        def choose(catalogue: Any) -> Any:
+            catalogue = catalogue.select_with(_words(fields))
+            options = {**Dataset("", memory=self._options["memory"])._options, "batch": 256,
+                       "fields": [dict(kind="bytes", any_of=_words(fields), name="field")]}
+            recipe = _core.Recipe(options)
+            reader = _core.Loader(catalogue, recipe)
+            numbers: List[int] = []
+            count = 0
+            while (found := reader.next()) is not None:
+                for value in found[2][0]:
+                    if keep(value):
+                        numbers.append(count)
+                    count += 1
+            return catalogue.select(numbers)
+        return self._choosing(choose)
+
+    @staticmethod
+    def mix(datasets: Sequence["Dataset"], weights: Sequence[float]) -> "Dataset":
+        """Several data sets in exact proportions, each going through epochs of its own. Fields, batch and window are
+        the first one's. An epoch is as many whole batches as all samples together would fill."""
+        if len(datasets) != len(weights) or not datasets:
+            raise InvalidError(f"{len(datasets)} data sets need as many weights, not {len(weights)}")
+        mixed = datasets[0]._with(weights=[float(weight) for weight in weights])
+        mixed._parts = list(datasets)
+        mixed._choices = []
+        mixed._shared = {}
+        return mixed
+
     def torch(self) -> "Dataset":
         """Batches as torch tensors over the same memory, pinned where CUDA is there."""
         other = self._with()
@@ -230,11 +283,18 @@ class Dataset:
 
     @property
     def _catalogue(self) -> Any:
+        if "catalogue" not in self._shared and self._parts:
+            self._shared["catalogue"] = self._chosen(_core.Catalogue.join([part._catalogue for part in self._parts]))
         if "catalogue" not in self._shared:
             names = _core.expand_names(self._urls)
             mirrors = [_core.expand_names(one) for one in self._mirrors]
-            self._shared["catalogue"] = _core.Catalogue(names, mirrors, self._index_cache)
+            self._shared["catalogue"] = self._chosen(_core.Catalogue(names, mirrors, self._index_cache))
         return self._shared["catalogue"]
+
+    def _chosen(self, catalogue: Any) -> Any:
+        for choose in self._choices:
+            catalogue = choose(catalogue)
+        return catalogue
 
     @property
     def _recipe(self) -> Any:
