@@ -51,6 +51,13 @@ std::optional<tar::Index::Field> find_any(const Shard& shard, uint64_t sample,
   return std::nullopt;
 }
 
+// A sample of another data set that lends fields.
+struct LentSample {
+  explicit LentSample(tar::KeyRule rule) : parser(rule) {}
+  tar::SampleParser parser;
+  const tar::Sample* sample = nullptr;
+};
+
 std::string join(const std::vector<std::string>& words) {
   return fmt::format("{}", fmt::join(words, ";"));
 }
@@ -95,8 +102,13 @@ void Filling::prepare(const BatchPlan& plan, Batch& batch) const {
       column.pieces.resize(size);
       if (field.kind == FieldKind::kArray) column.arrays.resize(size);
       for (size_t slot = 0; slot < size; ++slot) {
-        const SampleRef sample = plan.elements[slot].sample;
-        const auto found = find_any(catalogue_.shards()[sample.shard], sample.ordinal, field.any_of);
+        const Element& element = plan.elements[slot];
+        auto found =
+            find_any(catalogue_.shards()[element.sample.shard], element.sample.ordinal, field.any_of);
+        for (const Element& lent : element.columns) {
+          if (!found)
+            found = find_any(catalogue_.shards()[lent.sample.shard], lent.sample.ordinal, field.any_of);
+        }
         if (!found) continue;  // filling the slot tells
         column.pieces[slot] = {bytes, found->size};
         bytes += (found->size + kAlignment - 1) / kAlignment * kAlignment;
@@ -114,6 +126,14 @@ Status Filling::fill(const Element& element, size_t slot, Batch& batch, decode::
   const Shard& shard = catalogue_.shards()[element.sample.shard];
   tar::SampleParser parser(shard.index->key_rule());
   const tar::Sample* sample = MR_TRY(parser.parse(chunk.substr(element.offset, element.size)));
+  std::vector<LentSample> lent;
+  lent.reserve(element.columns.size());
+  for (const Element& column : element.columns) {
+    const Shard& other = catalogue_.shards()[column.sample.shard];
+    const std::string_view bytes = MR_TRY(column.chunk->get());
+    LentSample& one = lent.emplace_back(other.index->key_rule());
+    one.sample = MR_TRY(one.parser.parse(bytes.substr(column.offset, column.size)).within(other.name()));
+  }
   const uint64_t parsed = steady_ns();
   meters_.untar.busy_ns.fetch_add(parsed - arrived, std::memory_order_relaxed);
   meters_.untar.count.fetch_add(1, std::memory_order_relaxed);
@@ -129,6 +149,9 @@ Status Filling::fill(const Element& element, size_t slot, Batch& batch, decode::
       continue;
     }
     const tar::Field* found = find_any(*sample, field.any_of);
+    for (const LentSample& one : lent) {
+      if (found == nullptr) found = find_any(*one.sample, field.any_of);
+    }
     if (found == nullptr) {
       return make_error(Code::kNotFound, "sample {} has no field {}", printable(sample->key),
                         join(field.any_of));
@@ -196,6 +219,7 @@ bool Assembly::work(const Filling& filling, decode::Workspace& workspace) {
         failed_.push_back({slot, filled.take_error()});
       }
       plan_.elements[slot].chunk = nullptr;  // its memory may go
+      plan_.elements[slot].columns.clear();
     }
     filling.note_run(begun);
     if (done_.fetch_add(end - first) + (end - first) == size) return true;

@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <filesystem>
 #include <mutex>
+#include <span>
+#include <unordered_map>
 
 #include "base/file.h"
 #include "base/file_stamp.h"
@@ -177,7 +179,7 @@ Result<std::shared_ptr<const Catalogue>> Catalogue::open(transfer::Stores& store
 
 void Catalogue::count() {
   Hasher identity;
-  for (const Shard& shard : shards_) {
+  for (const Shard& shard : std::span(shards_).first(parts_.back())) {
     samples_per_shard_.push_back(shard.samples());
     samples_ += shard.samples();
     bytes_ += shard.index->tar_bytes() / std::max<uint64_t>(shard.index->samples(), 1) * shard.samples();
@@ -196,6 +198,7 @@ Result<std::shared_ptr<const Catalogue>> Catalogue::select(const std::vector<uin
   chosen->parts_ = parts_;
   size_t next = 0;
   uint64_t start = 0;
+  if (!columns_.empty()) return make_error(Code::kInvalid, "choose samples before joining columns");
   for (const Shard& shard : shards_) {
     std::vector<uint32_t> picked;
     for (; next < numbers.size() && numbers[next] < start + shard.samples(); ++next) {
@@ -238,11 +241,54 @@ Result<std::shared_ptr<const Catalogue>> Catalogue::join(
   std::shared_ptr<Catalogue> joined(new Catalogue(parts.front()->stores_));
   joined->parts_ = {0};
   for (const auto& part : parts) {
+    if (!part->columns_.empty()) return make_error(Code::kInvalid, "mix data sets before joining columns");
     joined->shards_.insert(joined->shards_.end(), part->shards_.begin(), part->shards_.end());
     joined->parts_.push_back(joined->shards_.size());
   }
   joined->count();
   return std::shared_ptr<const Catalogue>(std::move(joined));
+}
+
+Result<std::shared_ptr<const Catalogue>> Catalogue::with_columns(const Catalogue& other) const {
+  const size_t shards = parts_.back();
+  if (other.shards_.size() != shards) {
+    return make_error(Code::kInvalid, "{} shards cannot lend columns to {}: there must be one for each",
+                      other.shards_.size(), shards);
+  }
+  std::shared_ptr<Catalogue> joined(new Catalogue(stores_));
+  joined->shards_ = shards_;
+  joined->parts_ = parts_;
+  joined->columns_ = columns_;
+  Columns columns;
+  columns.first_shard = static_cast<uint32_t>(shards_.size());
+  for (size_t i = 0; i < shards; ++i) {
+    const Shard& here = shards_[i];
+    const Shard& there = other.shards_[i];
+    std::unordered_map<uint64_t, uint32_t> found;
+    for (uint64_t sample = 0; sample < there.samples(); ++sample)
+      found.emplace(there.key_hash(sample), static_cast<uint32_t>(sample));
+    std::vector<uint32_t>& ordinals = columns.ordinals.emplace_back();
+    for (uint64_t sample = 0; sample < here.samples(); ++sample) {
+      const auto match = found.find(here.key_hash(sample));
+      if (match == found.end()) {
+        return make_error(Code::kNotFound, "{}: sample {} has no sample of the same key in {}", here.name(),
+                          here.ordinal(sample), there.name());
+      }
+      ordinals.push_back(match->second);
+    }
+    joined->shards_.push_back(there);
+  }
+  joined->columns_.push_back(std::move(columns));
+  joined->count();
+  joined->identity_ = hash64(fmt::format("{} {}", joined->identity_, other.identity_));
+  return std::shared_ptr<const Catalogue>(std::move(joined));
+}
+
+std::vector<SampleRef> Catalogue::columns_of(SampleRef sample) const {
+  std::vector<SampleRef> found;
+  for (const Columns& columns : columns_)
+    found.push_back({columns.first_shard + sample.shard, columns.ordinals[sample.shard][sample.ordinal]});
+  return found;
 }
 
 }  // namespace millrace::loader

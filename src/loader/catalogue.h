@@ -11,6 +11,7 @@
 
 #include "base/progress.h"
 #include "base/result.h"
+#include "loader/order.h"
 #include "tar/index.h"
 #include "transfer/stores.h"
 
@@ -60,8 +61,15 @@ class Catalogue {
   static Result<std::shared_ptr<const Catalogue>> join(
       const std::vector<std::shared_ptr<const Catalogue>>& parts);
 
+  // The same samples with the fields of another data set beside their own: its shard n must hold every key of
+  // shard n here, in any order.
+  Result<std::shared_ptr<const Catalogue>> with_columns(const Catalogue& other) const;
+  // Where a sample's fields are in the data sets that lend them.
+  std::vector<SampleRef> columns_of(SampleRef sample) const;
+
   // Where each part's shards begin, and one more at the end; {0, shards} unless joined.
   const std::vector<size_t>& parts() const { return parts_; }
+  // Those of the parts first, then those that only lend columns.
   const std::vector<Shard>& shards() const { return shards_; }
   const std::vector<uint64_t>& samples_per_shard() const { return samples_per_shard_; }
   uint64_t samples() const { return samples_; }
@@ -75,10 +83,16 @@ class Catalogue {
  private:
   explicit Catalogue(transfer::Stores& stores) : stores_(stores) {}
   void count();  // what follows from the shards
+  // A data set that lends fields.
+  struct Columns {
+    uint32_t first_shard = 0;
+    std::vector<std::vector<uint32_t>> ordinals;  // per shard and sample
+  };
 
   transfer::Stores& stores_;
   std::vector<Shard> shards_;
   std::vector<size_t> parts_;
+  std::vector<Columns> columns_;
   std::vector<uint64_t> samples_per_shard_;
   uint64_t samples_ = 0;
   uint64_t bytes_ = 0;

@@ -152,6 +152,20 @@ LaneCursor::LaneCursor(const Order& order, uint64_t lane, uint64_t position)
   waiting_ = decltype(waiting_)(std::greater<>(), std::vector<Due>(gone, between.end()));
 }
 
+std::vector<SampleRef> BatchWalker::samples(uint64_t batch) {
+  std::vector<SampleRef> found(order_.batch_size(batch));
+  for (const Order::Share& share : order_.shares(batch)) {
+    auto cursor = cursors_.find(share.lane);
+    if (cursor == cursors_.end() || cursor->second.position() != share.position) {
+      cursors_.erase(share.lane);
+      cursor = cursors_.emplace(share.lane, LaneCursor(order_, share.lane, share.position)).first;
+    }
+    for (uint64_t i = 0; i < share.elements.size; ++i)
+      found[share.elements.first + i] = order_.at(cursor->second.next());
+  }
+  return found;
+}
+
 LaneCursor::Due LaneCursor::due(uint64_t place) const {
   return {place + scaled(mix(key_ + place), window_), place};
 }

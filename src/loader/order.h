@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <queue>
 #include <string_view>
 #include <utility>
@@ -113,6 +114,17 @@ class LaneCursor {
   uint64_t position_;
   uint64_t seen_ = 0;  // places below this are in the heap or gone
   std::priority_queue<Due, std::vector<Due>, std::greater<>> waiting_;
+};
+
+// Walks whole batches, in rising order or from any of them on.
+class BatchWalker {
+ public:
+  explicit BatchWalker(const Order& order) : order_(order) {}
+  std::vector<SampleRef> samples(uint64_t batch);
+
+ private:
+  const Order& order_;
+  std::map<uint64_t, LaneCursor> cursors_;  // by lane
 };
 
 }  // namespace millrace::loader

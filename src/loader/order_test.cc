@@ -31,26 +31,10 @@ Case random_case(uint64_t seed) {
   return made;
 }
 
-std::vector<SampleRef> global_batch(const Order& order, std::map<uint64_t, LaneCursor>& cursors,
-                                    uint64_t batch) {
-  std::vector<SampleRef> found(order.batch_size(batch));
-  for (const Order::Share& share : order.shares(batch)) {
-    auto cursor = cursors.find(share.lane);
-    if (cursor == cursors.end() || cursor->second.position() != share.position) {
-      cursors.erase(share.lane);
-      cursor = cursors.emplace(share.lane, LaneCursor(order, share.lane, share.position)).first;
-    }
-    for (uint64_t i = 0; i < share.elements.size; ++i)
-      found.at(share.elements.first + i) = order.at(cursor->second.next());
-  }
-  return found;
-}
-
 std::vector<std::vector<SampleRef>> whole_epoch(const Order& order) {
-  std::map<uint64_t, LaneCursor> cursors;
+  BatchWalker walker(order);
   std::vector<std::vector<SampleRef>> batches;
-  for (uint64_t batch = 0; batch < order.batches(); ++batch)
-    batches.push_back(global_batch(order, cursors, batch));
+  for (uint64_t batch = 0; batch < order.batches(); ++batch) batches.push_back(walker.samples(batch));
   return batches;
 }
 

@@ -40,6 +40,24 @@ bool is_compressed(const Shard& shard) {
 
 }  // namespace
 
+Element fetch_sample(const Catalogue& catalogue, SampleRef sample, const Supply& supply) {
+  const Shard& shard = catalogue.shards()[sample.shard];
+  const tar::Index::Range range = shard.range(sample.ordinal);
+  Element element{std::make_shared<Chunk>(supply.pool), 0, range.size, sample, {}};
+  const Stretch stretch{sample.shard, range.offset, range.size};
+  if (is_compressed(shard)) {
+    supply.fetcher.fetch(supply.fetcher.open_stream(sample.shard), stretch, element.chunk);
+  } else {
+    supply.fetcher.fetch(stretch, element.chunk);
+  }
+  return element;
+}
+
+void add_columns(const Catalogue& catalogue, Element& element, const Supply& supply) {
+  for (const SampleRef lent : catalogue.columns_of(element.sample))
+    element.columns.push_back(fetch_sample(catalogue, lent, supply));
+}
+
 PartPlan::PartPlan(const Catalogue& catalogue, size_t part, const OrderOptions& options, Reading reading,
                    Supply supply)
     : catalogue_(catalogue),
@@ -89,16 +107,14 @@ Element PartPlan::take_next(Lane& lane, bool is_mine) {
   const tar::Index::Range range = shard.range(sample.ordinal);
   if (reading_.by_sample && !is_compressed(shard)) {
     if (!is_mine) return {};
-    Element element{std::make_shared<Chunk>(supply_.pool), 0, range.size, sample};
-    supply_.fetcher.fetch({sample.shard, range.offset, range.size}, element.chunk);
-    return element;
+    return fetch_sample(catalogue_, sample, supply_);
   }
   const Holding held = hold(lane, place);
   Element element;
   if (is_mine) {
     if (!held->second.chunk) held->second.chunk = ask(held->first, held->second.end, nullptr);
     const uint64_t start = shard.range(at(held->first).ordinal).offset;
-    element = {held->second.chunk, range.offset - start, range.size, sample};
+    element = {held->second.chunk, range.offset - start, range.size, sample, {}};
   }
   if (--held->second.left == 0) lane.held.erase(held);
   // After a start in the middle some samples of a chunk were never counted: it goes when the window has

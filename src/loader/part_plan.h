@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "loader/catalogue.h"
 #include "loader/chunk.h"
@@ -23,6 +24,7 @@ struct Element {
   uint64_t offset = 0;  // of the sample's blocks in the chunk
   uint64_t size = 0;
   SampleRef sample;
+  std::vector<Element> columns;  // the same sample in data sets that lend it fields
 };
 
 // How bytes are asked for.
@@ -36,6 +38,11 @@ struct Supply {
   Fetcher& fetcher;
   std::shared_ptr<MemoryPool> pool;
 };
+
+// What lends fields to the sample is fetched too.
+void add_columns(const Catalogue& catalogue, Element& element, const Supply& supply);
+// One sample by itself.
+Element fetch_sample(const Catalogue& catalogue, SampleRef sample, const Supply& supply);
 
 class PartPlan {
  public:

@@ -3,6 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
+
+#include "base/random.h"
 
 namespace millrace::loader {
 
@@ -67,11 +70,69 @@ std::optional<BatchPlan> Planner::next() {
     PartPlan& only = *parts_[0].plan;
     const Slice mine = only.order().slice(batch_, place_.rank, place_.world);
     plan.elements.resize(mine.size);
-    only.take(batch_, mine, plan.elements);
+    if (recipe_.bucket_by.empty()) {
+      only.take(batch_, mine, plan.elements);
+    } else {
+      take_bucketed(mine, plan.elements);
+    }
   }
+  for (Element& element : plan.elements) add_columns(catalogue_, element, supply_);
   for (const Element& element : plan.elements) plan.bytes += element.size;
   batch_ += place_.step;
   return plan;
+}
+
+void Planner::take_bucketed(Slice mine, std::vector<Element>& into) {
+  if (batch_ / recipe_.bucket_batches != pool_) arrange_buckets(batch_ / recipe_.bucket_batches);
+  const std::vector<SampleRef>& bucket = buckets_[batch_ % recipe_.bucket_batches];
+  for (uint64_t i = 0; i < mine.size; ++i)
+    into[i] = fetch_sample(catalogue_, bucket[mine.first + i], supply_);
+}
+
+// The samples of a pool of batches by size, cut into batches again, which come in random order. The last
+// batch of an epoch stays what it is: it may be shorter than the others.
+void Planner::arrange_buckets(uint64_t pool) {
+  const Order& order = parts_[0].plan->order();
+  const uint64_t first = pool * recipe_.bucket_batches;
+  const uint64_t end = std::min(first + recipe_.bucket_batches, batches_);
+  BatchWalker walker(order);
+  struct Sized {
+    uint64_t size;
+    size_t came;
+    SampleRef sample;
+  };
+  std::vector<Sized> sized;
+  pool_ = pool;
+  buckets_.clear();
+  std::vector<SampleRef> last;
+  for (uint64_t batch = first; batch < end; ++batch) {
+    const std::vector<SampleRef> samples = walker.samples(batch);
+    if (batch + 1 == batches_) {
+      last = samples;
+      break;
+    }
+    for (const SampleRef sample : samples) {
+      uint64_t size = 0;
+      const Shard& shard = catalogue_.shards()[sample.shard];
+      for (const std::string& field : recipe_.bucket_by) {
+        const auto found = shard.index->find_field(shard.ordinal(sample.ordinal), field);
+        if (!found) continue;
+        size = found->size;
+        break;
+      }
+      sized.push_back({size, sized.size(), sample});
+    }
+  }
+  // Equal sizes stay in the order they came.
+  std::sort(sized.begin(), sized.end(), [](const Sized& a, const Sized& b) {
+    return std::pair(a.size, a.came) < std::pair(b.size, b.came);
+  });
+  for (size_t at = 0; at < sized.size(); at += recipe_.batch) {
+    std::vector<SampleRef>& bucket = buckets_.emplace_back();
+    for (size_t i = at; i < at + recipe_.batch; ++i) bucket.push_back(sized[i].sample);
+  }
+  Random(mix(mix(recipe_.seed) + place_.epoch) + pool).shuffle(std::span(buckets_));
+  if (!last.empty()) buckets_.push_back(std::move(last));
 }
 
 void Planner::take_mixed(Slice mine, std::vector<Element>& into) {

@@ -49,6 +49,8 @@ class Planner {
     uint64_t epoch = 0;
   };
   void take_from(size_t part, Slice places, std::vector<Element>& into);
+  void take_bucketed(Slice mine, std::vector<Element>& into);
+  void arrange_buckets(uint64_t pool);
   void take_mixed(Slice mine, std::vector<Element>& into);
   PartPlan& part_in_epoch(size_t part, uint64_t epoch);
 
@@ -61,6 +63,9 @@ class Planner {
   const uint64_t batches_;
   uint64_t batch_;
   std::vector<Part> parts_;
+  // Of the pool of batches under way, sorted into buckets.
+  uint64_t pool_ = UINT64_MAX;
+  std::vector<std::vector<SampleRef>> buckets_;
 };
 
 }  // namespace millrace::loader

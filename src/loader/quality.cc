@@ -28,19 +28,10 @@ std::vector<uint64_t> walk(const Order& order) {
   }
   std::vector<uint64_t> found;
   found.reserve(order.samples());
-  std::map<uint64_t, LaneCursor> cursors;
+  BatchWalker walker(order);
   for (uint64_t batch = 0; batch < order.batches(); ++batch) {
-    for (const Order::Share& share : order.shares(batch)) {
-      auto cursor = cursors.find(share.lane);
-      if (cursor == cursors.end() || cursor->second.position() != share.position) {
-        cursors.erase(share.lane);
-        cursor = cursors.emplace(share.lane, LaneCursor(order, share.lane, share.position)).first;
-      }
-      for (uint64_t i = 0; i < share.elements.size; ++i) {
-        const SampleRef sample = order.at(cursor->second.next());
-        found.push_back(starts[sample.shard] + sample.ordinal);
-      }
-    }
+    for (const SampleRef sample : walker.samples(batch))
+      found.push_back(starts[sample.shard] + sample.ordinal);
   }
   return found;
 }

@@ -39,15 +39,8 @@ Result<std::shared_ptr<Batch>> RandomAccess::get(std::span<const uint64_t> numbe
     const auto shard =
         static_cast<uint32_t>(std::upper_bound(starts_.begin(), starts_.end(), number) - starts_.begin() - 1);
     const SampleRef sample{shard, number - starts_[shard]};
-    const Shard& found = catalogue_->shards()[shard];
-    const tar::Index::Range range = found.range(sample.ordinal);
-    plan.elements.push_back({std::make_shared<Chunk>(pool_), 0, range.size, sample});
-    const Stretch stretch{shard, range.offset, range.size};
-    if (found.index->compression() == tar::Compression::kNone) {
-      fetcher_->fetch(stretch, plan.elements.back().chunk);
-    } else {
-      fetcher_->fetch(fetcher_->open_stream(shard), stretch, plan.elements.back().chunk);
-    }
+    plan.elements.push_back(fetch_sample(*catalogue_, sample, {*fetcher_, pool_}));
+    add_columns(*catalogue_, plan.elements.back(), {*fetcher_, pool_});
   }
   Assembly assembly(std::move(plan), pool_);
   assembly.prepare(*filling_);

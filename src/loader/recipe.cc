@@ -23,6 +23,8 @@ Status check(const Recipe& recipe) {
         .with_hint("add one: image, label, bytes …");
   if (recipe.threads > kMaxThreads || recipe.fetch_threads > kMaxThreads)
     return make_error(Code::kInvalid, "at most {} threads of a kind", kMaxThreads);
+  if (!recipe.bucket_by.empty() && (recipe.bucket_batches == 0 || !recipe.weights.empty()))
+    return make_error(Code::kInvalid, "buckets need at least one batch, and cannot be had of mixtures");
   std::unordered_set<std::string> names;
   for (const FieldSpec& field : recipe.fields) {
     if (!names.insert(field.name).second)

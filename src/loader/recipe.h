@@ -42,6 +42,10 @@ struct Recipe {
   uint64_t batch = 1;   // over all ranks
   EpochEnd end = EpochEnd::kExact;
   std::vector<double> weights;  // of the parts of a joined data set, to be mixed; empty: one after the other
+  // Samples of similar size of these fields come in one batch: of so many batches together the samples are
+  // sorted by size. Empty: not.
+  std::vector<std::string> bucket_by;
+  uint64_t bucket_batches = 32;
   std::vector<FieldSpec> fields;
 
   OnError on_error = OnError::kFail;
