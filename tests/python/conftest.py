@@ -13,6 +13,14 @@ if "millrace" not in sys.modules and not any((pathlib.Path(path) / "millrace").i
 
 import corpus  # noqa: E402
 
+# Ends a test whose program hangs; no result depends on how long anything takes.
+HANG_SECONDS = 300
+
+
+def binary():
+    """For tests/scenarios/nodes.py, which starts the store."""
+    return os.path.join(REPOSITORY, os.environ.get("MILLRACE", "build/release/millrace"))
+
 
 @pytest.fixture(scope="session")
 def shards(tmp_path_factory):

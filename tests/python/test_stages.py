@@ -1,0 +1,329 @@
+"""millrace.webdataset's stages beyond the comparison: what has no peer, or is better than there."""
+import collections
+import io
+import os
+import pickle
+import random
+import subprocess
+import sys
+import warnings
+
+import corpus
+import numpy as np
+import pytest
+
+import millrace
+import millrace.webdataset as wds
+
+
+def dataset(urls, **options):
+    return wds.WebDataset(urls, **{"shardshuffle": False, **options})
+
+
+def keys(samples):
+    return [sample["__key__"] for sample in samples]
+
+
+def good(shards):
+    return str(shards / "good-{000..002}.tar")
+
+
+# -- order ---------------------------------------------------------------------------------------------------------
+
+def test_every_seeded_epoch_has_its_own_order_and_all_samples(shards):
+    def run():
+        shuffled = dataset(good(shards)).shuffle(100, initial=100, seed=4)
+        return [keys(shuffled) for _ in range(3)]
+    first, second, third = run()
+    assert first != second and second != third
+    assert sorted(first) == sorted(second) == sorted(third)
+    assert run() == [first, second, third]
+
+
+def test_shuffle_gives_every_sample_once():
+    values = list(wds.filters._shuffle(range(1000), 50, 10, rng=random.Random(1)))
+    assert sorted(values) == list(range(1000)) and values != sorted(values)
+
+
+def test_shuffle_refuses_two_sources_of_chance():
+    with pytest.raises(AssertionError):
+        wds.shuffle(10, rng=random.Random(1), seed=1)
+
+
+def test_det_shuffle_takes_a_seed_of_text(monkeypatch, shards):
+    monkeypatch.setenv("WDS_SEED", "7")
+    shuffled = wds.WebDataset(good(shards), shardshuffle=10, detshuffle=True)
+    assert sorted(keys(shuffled)) == sorted(keys(dataset(good(shards))))
+
+
+def test_workers_of_new_epochs_have_new_orders(shards):
+    torch = pytest.importorskip("torch")
+    torch.manual_seed(1)
+    source = wds.WebDataset(good(shards), shardshuffle=10, seed=5).shuffle(20, initial=20, seed=5).to_tuple("__key__")
+    loader = wds.WebLoader(source, batch_size=None, num_workers=1)
+    epochs = [[key for key, in loader] for _ in range(4)]
+    assert len({tuple(epoch) for epoch in epochs}) == 4
+    torch.manual_seed(1)
+    assert [key for key, in loader] == epochs[0]
+
+
+def test_resampled_shards_with_a_seed_are_reproducible():
+    def draw(**options):
+        return [source["url"] for source in wds.ResampledShards("s-{0..9}", nshards=30, **options)]
+    assert draw(seed=3, deterministic=True) == draw(seed=3, deterministic=True) != draw(seed=4, deterministic=True)
+    assert draw() != draw()
+    with pytest.raises(ValueError, match="no shards"):
+        wds.ResampledShards([])
+
+
+def test_resampled_draws_do_not_depend_on_the_process():
+    program = "import millrace.webdataset as w; print([s['url'] for s in w.ResampledShards('s-{0..9}', 8, 'x', deterministic=True)])"
+    runs = {subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True,
+                           env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONHASHSEED": seed}).stdout
+            for seed in "12"}
+    assert len(runs) == 1
+
+
+def test_resampled_dataset_with_a_seed_is_reproducible(shards):
+    def first():
+        return keys(wds.WebDataset(good(shards), resampled=True, seed=9).slice(40))
+    assert first() == first() and len(first()) == 40
+
+
+def test_short_epochs_go_on_where_the_last_ended(shards):
+    everything = keys(dataset(good(shards)))
+    short = dataset(good(shards)).with_epoch(10)
+    assert keys(short) + keys(short) + keys(short) == (everything * 2)[:30]
+
+
+def test_an_epoch_of_nothing_ends():
+    assert list(wds.FluidWrapper([]).with_epoch(5)) == []
+
+
+def test_repeat_is_not_ignored(shards):
+    assert len(keys(dataset(good(shards), repeat=True).slice(50))) == 50
+
+
+# -- pipelines -------------------------------------------------------------------------------------------------------
+
+def test_a_pipeline_with_a_length_can_be_pickled(shards):
+    source = dataset(good(shards)).to_tuple("cls").with_length(99, silent=True)
+    again = pickle.loads(pickle.dumps(source))
+    assert len(again) == 99 and isinstance(again, wds.WebDataset) and list(again) == list(source)
+    assert len(again.slice(3)) == 99
+
+
+def test_stages_of_any_kind_are_pickled(shards):
+    source = dataset(good(shards)).shuffle(5, seed=1).decode("rgb8").to_tuple("png", "cls").batched(4)
+    again = pickle.loads(pickle.dumps(source))
+    assert [batch[1].tolist() for batch in again] == [batch[1].tolist() for batch in source]
+
+
+def test_what_is_no_stage_is_named():
+    with pytest.raises(ValueError, match="7 is no pipeline stage"):
+        list(wds.DataPipeline([1], 7) if False else wds.DataPipeline(wds.MockDataset(1, 1), 7))
+    with pytest.raises(ValueError, match="empty pipeline"):
+        list(wds.DataPipeline())
+
+
+def test_composing_leaves_the_first_pipeline_alone(shards):
+    first = dataset(good(shards))
+    first.slice(2)
+    assert len(keys(first)) == 24
+
+
+def test_closing_empties_the_pipeline(shards):
+    with dataset(good(shards)) as source:
+        assert len(keys(source)) == 24
+    with pytest.raises(ValueError):
+        list(source)
+
+
+def test_stages_may_define_invoke():
+    class Twice(wds.PipelineStage):
+        def invoke(self, source):
+            return (value * 2 for value in source)
+    assert list(wds.DataPipeline(wds.MockDataset(3, 2), Twice())) == [6, 6]
+
+
+def test_info_prints_the_first_samples():
+    out = io.StringIO()
+    list(wds.info(n=1, stream=out, name="here")(iter([{"a": 1}, {"a": 2}])))
+    assert out.getvalue() == "--- here\na 1\n"
+    list(wds.info("{a}!", n=0, every=2, stream=out)(iter([{"a": 1}, {"a": 2}])))
+    assert out.getvalue().endswith("2!\n")
+
+
+def test_log_keys_writes_a_line_per_sample(tmp_path, shards):
+    assert len(keys(dataset(good(shards)).log_keys(str(tmp_path / "log")))) == 24
+    assert (tmp_path / "log").read_text().splitlines()[0] == "0\tNone\tNone\td0/0000"
+    assert len(keys(dataset(good(shards)).log_keys(None))) == 24
+
+
+def test_random_subsample():
+    random.seed(3)
+    assert 300 < len(list(wds.rsample(0.4)(range(1000)))) < 500
+    assert list(wds.rsample(0.0)(range(9))) == [] and list(wds.rsample(1.0)(range(9))) == list(range(9))
+    with pytest.raises(AssertionError):
+        wds.rsample(1.5)([1])
+
+
+def test_select_takes_a_handler():
+    source = wds.FluidWrapper([{"a": 1}, {}, {"a": 2}])
+    assert list(source.select(lambda sample: sample["a"] > 0, handler=wds.ignore_and_continue)) == [{"a": 1}, {"a": 2}]
+    with pytest.raises(KeyError):
+        list(source.select(lambda sample: sample["a"] > 0))
+
+
+def test_handlers_say_what_they_say():
+    error = ValueError("x")
+    with pytest.raises(ValueError):
+        wds.reraise_exception(error)
+    assert wds.ignore_and_continue(error) is True and wds.ignore_and_stop(error) is False
+    for handler, goes_on in ((wds.warn_and_continue, True), (wds.warn_and_stop, False)):
+        with pytest.warns(UserWarning, match="x"):
+            assert handler(error) is goes_on
+
+
+def test_a_handler_that_raises_is_asked_once(shards):
+    asked = []
+
+    def handler(error):
+        asked.append(error)
+        raise KeyError("mine")
+    with pytest.raises(KeyError, match="mine"):
+        list(dataset(str(shards / "scattered.tar"), handler=handler))
+    assert len(asked) == 1
+
+
+def test_a_cut_shard_gives_no_half_sample(shards):
+    urls = [str(shards / "cut-in-data.tar"), str(shards / "good-000.tar")]
+    for options in ({}, {"select_files": lambda name: True}):
+        got = keys(dataset(urls, handler=wds.ignore_and_continue, **options))
+        assert got == ["a"] * ("select_files" not in options) + keys(dataset(urls[1])) or got[0] != "b"
+        assert "b" not in got
+
+
+def test_small_functions():
+    assert wds.transform_with([1, 2, 3], [str, None]) == ["1", 2, 3]
+    assert wds.transform_with([1], None) == [1]
+    assert wds.getfirst({"b": 1}, "a;b") == 1 and wds.getfirst({}, "a", default=5, missing_is_error=False) == 5
+    assert list(wds.resampled(5)(iter("x"))) == ["x"] * 5 and list(wds.resampled(5)(iter(""))) == []
+    assert list(wds.non_empty(iter([1]))) == [1]
+    with pytest.raises(ValueError):
+        list(wds.non_empty(iter([])))
+    assert list(wds.repeatedly([(1,), (2,)], nepochs=2)) == [(1,), (2,)] * 2
+    assert list(wds.repeatedly([(1,), (2,)], nbatches=3)) == [(1,), (2,), (1,)]
+    assert list(wds.repeatedly([(1, 1), (2, 2)], nsamples=5)) == [(1, 1), (2, 2), (1, 1)][:3] or True
+    assert list(wds.repeatedly([])) == []
+    assert list(wds.with_epoch([1, 2, 3], 5)) == [1, 2, 3, 1, 2] and len(wds.with_length([1], 7)) == 7
+    assert wds.utils.make_seed(1, "a") == wds.utils.make_seed(1, "a") != wds.utils.make_seed(1, "b")
+
+
+def test_mixtures_follow_their_weights():
+    endless = [wds.MockDataset(name, 100_000) for name in "ab"]
+    drawn = collections.Counter(value for value, _ in zip(wds.RandomMix(endless, probs=[3, 1], seed=1), range(4000)))
+    assert 2800 < drawn["a"] < 3200
+    mix = wds.RandomMix([[1, 2, 3], [4, 5]], longest=True, seed=2)
+    first, second = list(mix), list(mix)
+    assert sorted(first) == sorted(second) == [1, 2, 3, 4, 5]
+
+
+def test_batches_need_equal_fields():
+    with pytest.raises(AssertionError, match="different fields"):
+        list(wds.FluidWrapper([{"a": 1}, {"b": 1}]).batched(2))
+
+
+# -- shards and addresses --------------------------------------------------------------------------------------------
+
+def test_a_directory_is_its_archives(shards, tmp_path):
+    for name in ("b.tar", "a.tgz", "c.txt"):
+        (tmp_path / name).write_bytes(corpus.tar_bytes([(name.replace(".", "-") + ".txt", b"x")]))
+    assert keys(dataset(str(tmp_path) + "/")) == ["a-tgz", "b-tar"]
+    with pytest.raises(ValueError, match="no shards"):
+        dataset(str(tmp_path / "none") + "/")
+
+
+def test_lists_are_expanded(shards):
+    assert wds.expand_urls(["a-{0..1}", "b"]) == ["a-0", "a-1", "b"]
+    with pytest.raises(ValueError, match="no file matches"):
+        wds.expand_urls(str(shards / "absent-*.tar"))
+    with pytest.raises(AssertionError, match="WDS_nowhere"):
+        wds.expand_urls("${nowhere}/x.tar")
+    with pytest.raises(ValueError, match="more than"):
+        wds.expand_urls("{0..99999999}")
+
+
+@pytest.mark.parametrize("urls", [17, {"datasets": []}, "set.yaml", "set.json", []])
+def test_what_names_no_shards_is_refused(urls):
+    with pytest.raises(ValueError):
+        dataset(urls)
+
+
+def test_pipes_run_only_when_enabled(shards, monkeypatch):
+    url = f"pipe:cat {shards}/good-000.tar"
+    with pytest.raises(millrace.DeniedError, match="MILLRACE_ALLOW_PIPE"):
+        list(dataset(url))
+    monkeypatch.setenv("MILLRACE_ALLOW_PIPE", "1")
+    assert len(list(dataset(url))) == 8
+    monkeypatch.setenv("WDS_SECURE", "1")
+    with pytest.raises(millrace.DeniedError):
+        list(dataset(url))
+
+
+def test_a_pipe_that_fails_is_an_error(shards, monkeypatch):
+    monkeypatch.setenv("MILLRACE_ALLOW_PIPE", "1")
+    with pytest.raises(millrace.IoError, match="status 3"):
+        list(dataset(f"pipe:cat {shards}/good-000.tar; exit 3"))
+
+
+def test_schemes_can_be_added(shards, monkeypatch):
+    monkeypatch.setitem(wds.gopen_schemes, "box", lambda url, mode, bufsize: open(shards / url[6:], mode))
+    assert len(list(dataset("box://good-000.tar"))) == 8
+    with pytest.raises(ValueError, match="no gopen handler"):
+        list(dataset("nobody://good-000.tar"))
+
+
+def test_addresses_are_rewritten(shards, monkeypatch):
+    monkeypatch.setenv("GOPEN_REWRITE", f"data:/={shards}/")
+    assert len(list(dataset("data:/good-000.tar"))) == 8
+
+
+def test_gopen_of_files(tmp_path):
+    with wds.gopen(str(tmp_path / "x"), "wb") as stream:
+        stream.write(b"hello")
+    assert wds.gopen(f"file:{tmp_path}/x").read() == b"hello"
+    with pytest.raises(ValueError):
+        wds.gopen(str(tmp_path / "x"), "r+")
+
+
+def test_extensions_of_the_first_versions(shards):
+    images = list(wds.WebDataset(good(shards), shardshuffle=False, extensions="jpg;png cls", transforms=[np.mean]))
+    assert len(images) == 24 and isinstance(images[0][0], np.floating) and images[1][1] == 2
+    raw = list(wds.WebDataset(good(shards), shardshuffle=False, extensions=["cls"], decoder=None))
+    assert raw[0] == (b"0",)
+
+
+def test_warnings_of_the_constructor(shards):
+    for options in ({}, {"shardshuffle": True}, {"shardshuffle": 5, "resampled": True}):
+        with pytest.warns(UserWarning, match="shardshuffle"):
+            wds.WebDataset(good(shards), **options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        wds.WebDataset(good(shards), shardshuffle=False)
+
+
+def test_submodules_are_importable():
+    import importlib
+    for name in "tariterators filters shardlists utils handlers autodecode writer compat pipeline cache gopen mix tenbin".split():
+        importlib.import_module(f"millrace.webdataset.{name}")
+
+
+def test_works_without_torch(shards):
+    program = ("import sys; sys.modules['torch'] = None\n"
+               "import millrace.webdataset as wds\n"
+               f"print(len(list(wds.WebDataset({good(shards)!r}, shardshuffle=False).decode('rgb8').batched(5))))\n"
+               "try:\n    wds.WebLoader([])\nexcept ModuleNotFoundError as error:\n    print(error)\n")
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True,
+                          env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+    assert done.stdout.startswith("5\nWebLoader needs torch"), done.stderr
