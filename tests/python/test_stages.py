@@ -1,6 +1,7 @@
 """millrace.webdataset's stages beyond the comparison: what has no peer, or is better than there."""
 import collections
 import io
+import itertools
 import os
 import pickle
 import random
@@ -101,7 +102,7 @@ def test_an_epoch_of_nothing_ends():
 
 
 def test_repeat_is_not_ignored(shards):
-    assert len(keys(dataset(good(shards), repeat=True).slice(50))) == 50
+    assert len(keys(itertools.islice(dataset(good(shards), repeat=True), 50))) == 50
 
 
 # -- pipelines -------------------------------------------------------------------------------------------------------
@@ -121,7 +122,7 @@ def test_stages_of_any_kind_are_pickled(shards):
 
 def test_what_is_no_stage_is_named():
     with pytest.raises(ValueError, match="7 is no pipeline stage"):
-        list(wds.DataPipeline([1], 7) if False else wds.DataPipeline(wds.MockDataset(1, 1), 7))
+        list(wds.DataPipeline(wds.MockDataset(1, 1), 7))
     with pytest.raises(ValueError, match="empty pipeline"):
         list(wds.DataPipeline())
 
@@ -199,9 +200,7 @@ def test_a_handler_that_raises_is_asked_once(shards):
 def test_a_cut_shard_gives_no_half_sample(shards):
     urls = [str(shards / "cut-in-data.tar"), str(shards / "good-000.tar")]
     for options in ({}, {"select_files": lambda name: True}):
-        got = keys(dataset(urls, handler=wds.ignore_and_continue, **options))
-        assert got == ["a"] * ("select_files" not in options) + keys(dataset(urls[1])) or got[0] != "b"
-        assert "b" not in got
+        assert keys(dataset(urls, handler=wds.ignore_and_continue, **options)) == ["a", *keys(dataset(urls[1]))]
 
 
 def test_small_functions():
@@ -214,7 +213,7 @@ def test_small_functions():
         list(wds.non_empty(iter([])))
     assert list(wds.repeatedly([(1,), (2,)], nepochs=2)) == [(1,), (2,)] * 2
     assert list(wds.repeatedly([(1,), (2,)], nbatches=3)) == [(1,), (2,), (1,)]
-    assert list(wds.repeatedly([(1, 1), (2, 2)], nsamples=5)) == [(1, 1), (2, 2), (1, 1)][:3] or True
+    assert list(wds.repeatedly([("ab",), ("cd",)], nsamples=5)) == [("ab",), ("cd",), ("ab",)]
     assert list(wds.repeatedly([])) == []
     assert list(wds.with_epoch([1, 2, 3], 5)) == [1, 2, 3, 1, 2] and len(wds.with_length([1], 7)) == 7
     assert wds.utils.make_seed(1, "a") == wds.utils.make_seed(1, "a") != wds.utils.make_seed(1, "b")

@@ -1,19 +1,13 @@
-"""torch where it is there; enough of its names where it is not. Importing torch waits until somebody needs it."""
+"""torch where it is there; enough of its names where it is not."""
 from __future__ import annotations
 
 import sys
 from typing import Any
 
 
-def _torch_is_there() -> bool:
-    import importlib.util
-
-    return "torch" in sys.modules or importlib.util.find_spec("torch") is not None
-
-
-if _torch_is_there():
+try:
     from torch.utils.data import DataLoader, IterableDataset
-else:
+except ImportError:
     class IterableDataset:  # type: ignore[no-redef]
         """What torch.utils.data.IterableDataset is to a DataLoader; nothing without one."""
 

@@ -120,6 +120,21 @@ def tar_file_iterator(fileobj: Any, skip_meta: Optional[str] = _META, handler: H
                 yield {"fname": fname, "data": data}
 
 
+class _Cut(dict):
+    """An end-of-shard marker, empty like the others, of a shard that ended by damage in the file `member`."""
+
+    def __init__(self, member: Optional[str]) -> None:
+        super().__init__()
+        self.member = member
+
+
+def _is_whole(sample: Optional[dict], end: dict, keys: Callable[[str], tuple]) -> bool:
+    """Whether a sample at the end of its shard has all its files: damage in a file of its own says no."""
+    if not valid_sample(sample):
+        return False
+    return not isinstance(end, _Cut) or (end.member is not None and keys(end.member)[0] != sample["__key__"])
+
+
 def tar_file_expander(data: Iterable[Dict[str, Any]], handler: Handler = reraise_exception,
                       select_files: Optional[Callable[[str], bool]] = None,
                       rename_files: Optional[Callable[[str], str]] = None,
@@ -137,8 +152,8 @@ def tar_file_expander(data: Iterable[Dict[str, Any]], handler: Handler = reraise
         except Exception as exn:
             if not handler(exn):
                 return
-            # Half a sample may be under way: it is not one.
-            yield {"__cut__": True}
+            if eof_value is not None:
+                yield _Cut(getattr(exn, "member", None))
             continue
         if eof_value is not None:
             yield eof_value
@@ -153,8 +168,8 @@ def group_by_keys(data: Iterable[Dict[str, Any]], keys: Callable[[str], tuple] =
     seen: set = set()
     url = None
     for file in data:
-        if file == {} or file.get("__cut__"):
-            if file == {} and valid_sample(sample):
+        if file == {}:
+            if _is_whole(sample, file, keys):
                 yield sample
             sample, seen = None, set()
             continue

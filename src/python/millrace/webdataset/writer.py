@@ -214,6 +214,7 @@ class _TarfileFile:
             self.own.close()
 
     def abandon(self) -> None:
+        self.tar.close()
         if self.part is not None:
             os.unlink(self.part.name)
         if self.own is not None:
