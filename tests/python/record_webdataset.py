@@ -1,6 +1,6 @@
-"""Writes down what the real webdataset does with the corpus: expected/webdataset.json.
+"""Writes down what the real webdataset does: with the corpus (webdataset.json) and in the examples (examples.json).
 
-    build/peers/webdataset/bin/python tests/python/record_webdataset.py [OUTPUT]
+    build/peers/webdataset/bin/python tests/python/record_webdataset.py [DIRECTORY]
 """
 import json
 import pathlib
@@ -12,17 +12,24 @@ sys.path.insert(0, str(HERE))
 
 import cases  # noqa: E402
 import corpus  # noqa: E402
+import example_runs  # noqa: E402
+
+
+def write(path, record):
+    path.write_text(json.dumps(record, indent=0, ensure_ascii=False, sort_keys=True) + "\n")
 
 
 def main():
     import webdataset
 
-    output = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else HERE / "expected" / "webdataset.json"
+    output = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else HERE / "expected"
     with tempfile.TemporaryDirectory() as directory:
-        outcomes = cases.run_all(webdataset, corpus.build(pathlib.Path(directory)))
-    record = {"webdataset": webdataset.__version__, "outcomes": outcomes}
-    output.write_text(json.dumps(record, indent=0, ensure_ascii=False, sort_keys=True) + "\n")
-    print(f"{len(outcomes)} cases of webdataset {webdataset.__version__} in {output}")
+        shards = corpus.build(pathlib.Path(directory))
+        outcomes = cases.run_all(webdataset, shards)
+        batches = {name: example_runs.run(sys.executable, "webdataset", words, shards) for name, words in example_runs.RUNS.items()}
+    write(output / "webdataset.json", {"webdataset": webdataset.__version__, "outcomes": outcomes})
+    write(output / "examples.json", batches)
+    print(f"{len(outcomes)} cases and {len(batches)} runs of webdataset {webdataset.__version__} in {output}")
 
 
 if __name__ == "__main__":

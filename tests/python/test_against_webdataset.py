@@ -61,5 +61,5 @@ def test_uint32_tensors_survive(shards):
 
 @pytest.mark.skipif(not PEER.exists(), reason="bench/peers/webdataset.sh makes the live peer")
 def test_the_record_is_what_the_live_webdataset_does(tmp_path):
-    subprocess.run([PEER, HERE / "record_webdataset.py", tmp_path / "now.json"], check=True, timeout=600)
-    assert json.loads((tmp_path / "now.json").read_text())["outcomes"] == RECORD
+    subprocess.run([PEER, HERE / "record_webdataset.py", tmp_path], check=True, timeout=600)
+    assert json.loads((tmp_path / "webdataset.json").read_text())["outcomes"] == RECORD
