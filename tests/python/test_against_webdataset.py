@@ -10,6 +10,7 @@ import millrace.webdataset as wds
 
 HERE = pathlib.Path(__file__).resolve().parent
 PEER = HERE.parents[1] / "build" / "peers" / "webdataset" / "bin" / "python"
+CASES = cases.load()
 RECORD = json.loads((HERE / "expected" / "webdataset.json").read_text())["outcomes"]
 
 # What Millrace does instead. docs/guide/from-webdataset.md has these as a table.
@@ -30,14 +31,14 @@ DIFFERENT = {
 
 
 def ours(name, directory):
-    return json.loads(json.dumps(cases.outcome(cases.CASES[name], wds, directory)))
+    return json.loads(json.dumps(cases.outcome(CASES[name], wds, directory)))
 
 
 def test_the_record_has_every_case():
-    assert sorted(RECORD) == sorted(cases.CASES)
+    assert sorted(RECORD) == sorted(CASES)
 
 
-@pytest.mark.parametrize("name", sorted(name for name in cases.CASES if not name.startswith("differs_")))
+@pytest.mark.parametrize("name", sorted(name for name in CASES if not name.startswith("differs_")))
 def test_does_what_webdataset_does(name, shards):
     expected, got = RECORD[name], ours(name, shards)
     if expected == {"raises": "other"}:
@@ -47,7 +48,7 @@ def test_does_what_webdataset_does(name, shards):
         assert got == expected
 
 
-@pytest.mark.parametrize("name", sorted(name for name in cases.CASES if name.startswith("differs_")))
+@pytest.mark.parametrize("name", sorted(name for name in CASES if name.startswith("differs_")))
 def test_differs_where_the_guide_says_so(name, shards):
     got = ours(name, shards)
     assert got != RECORD[name]
