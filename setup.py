@@ -21,7 +21,7 @@ def version():
 class CMakeBuild(build_ext):
     def build_extension(self, extension):
         subprocess.run(["cmake", "--preset", "release"], cwd=ROOT, check=True)
-        subprocess.run(["cmake", "--build", "build/release", "--target", "millrace_python"], cwd=ROOT, check=True)
+        subprocess.run(["cmake", "--build", "build/release", "--target", "millrace_module"], cwd=ROOT, check=True)
         module = ROOT / "build" / "python" / "millrace" / ("_core" + sysconfig.get_config_var("EXT_SUFFIX"))
         if not module.exists():
             raise SystemExit(f"setup.py: {module} was not built: build/release is for another Python; "

@@ -1,6 +1,10 @@
 """Shards in a store: read over HTTP, S3 and mr addresses, written as objects, cached, cut off and mended."""
 import http.server
 import os
+import signal
+import socket
+import subprocess
+import sys
 import threading
 
 import corpus
@@ -133,3 +137,29 @@ def test_forked_workers_read_from_the_store(address):
     assert keys(dataset) == sorted(keys(dataset), key=keys(dataset).index)
     loader = torch_data.DataLoader(dataset.to_tuple("__key__"), batch_size=None, num_workers=2)
     assert sorted(key for key, in loader) == sorted(keys(dataset))
+
+
+def test_reads_s3_addresses(address, monkeypatch):
+    monkeypatch.setenv("AWS_ENDPOINT_URL", address)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "anyone")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "anything")
+    dataset = wds.WebDataset("s3://train/good-{000000..000002}.tar", shardshuffle=False)
+    assert len(keys(dataset)) == 24
+
+
+@pytest.mark.parametrize("ending", ["", "samples.close()\n", "del samples\n"])
+def test_a_server_that_says_nothing_holds_nobody_up(ending):
+    """^C ends the waiting, and the process ends although the connection is still open."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        program = ("import sys, millrace\n"
+                   "samples = millrace.samples(sys.argv[1])\n"
+                   "try:\n    next(samples)\n"
+                   f"except KeyboardInterrupt:\n    print('interrupted')\n{ending}")
+        process = subprocess.Popen([sys.executable, "-c", program, f"http://127.0.0.1:{server.getsockname()[1]}/x/y.tar"],
+                                   stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+        connection, _ = server.accept()
+        with connection:
+            assert connection.recv(3) == b"GET"
+            process.send_signal(signal.SIGINT)
+            out, _ = process.communicate(timeout=60)
+    assert (process.returncode, out) == (0, b"interrupted\n")
