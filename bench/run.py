@@ -314,6 +314,23 @@ def bench_million(table):
     store_put.million(table.rounds)
 
 
+def bench_webdataset(table):
+    """The same program with either import. bench/peers/webdataset.sh installs the peer."""
+    peer = ROOT / "build/peers/webdataset/bin/python"
+    if not peer.exists():
+        subprocess.run([str(PEERS / "webdataset.sh")], check=True)
+    script = str(PEERS / "webdataset_read.py")
+    ours = ["env", f"PYTHONPATH={ROOT / 'build/python'}", "/usr/bin/python3", script, "millrace.webdataset"]
+    for title, shard, count, goal in [
+            ("1 KB + label samples through WebDataset's interface, to batches",
+             make_shard(DATA / "s1k.tar", 50_000, 1000, True, 5), 50_000, 15),
+            ("110 KB + label samples through WebDataset's interface, to batches",
+             make_shard(DATA / "s110k.tar", 9000, 110_000, True, 3), 9000, 2)]:
+        warm(shard)
+        table.measure(title, inside(*ours, str(shard)), {"webdataset": inside(str(peer), script, "webdataset", str(shard))},
+                      (count, "samples"), {"webdataset": goal})
+
+
 BENCHES = {name[6:]: call for name, call in globals().items() if name.startswith("bench_")}
 
 
