@@ -8,7 +8,7 @@ include(GoogleTest)
 function(millrace_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
   add_library(millrace_${name} STATIC ${ARG_SOURCES})
-  if(NOT MILLRACE_SANITIZE)
+  if(MILLRACE_PYTHON)
     # The Python module is a shared object made of these libraries.
     set_target_properties(millrace_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
   endif()
