@@ -43,7 +43,7 @@ py::str to_text(std::string_view text);
 class InUse {
  public:
   explicit InUse(bool& flag) : flag_(flag) {
-    if (flag_) throw py::value_error("already in use by another thread: give each thread its own");
+    if (flag_) throw py::value_error("already in use, by another thread or by the call under way");
     flag_ = true;
   }
   ~InUse() { flag_ = false; }

@@ -109,7 +109,6 @@ class Iterator {
   // The next sample's place in the batch; null at the end.
   const Batch::Sample* advance() {
     if (closed_) return nullptr;
-    const InUse in_use(in_use_);
     if (at_ == batch_.samples.size() && !fetch()) {
       close();
       return nullptr;
@@ -120,11 +119,13 @@ class Iterator {
 
   void close() {
     closed_ = true;
-    batch_.clear();
-    at_ = 0;
+    // Making objects may run any Python, also this: the sample under way stays.
+    if (!in_use_) batch_ = {};
+    auto ahead = std::move(ahead_);
+    auto reader = std::move(inline_);
     py::gil_scoped_release released;
-    ahead_.reset();
-    inline_.reset();
+    ahead.reset();
+    reader.reset();
   }
   static void close_all() {
     for (Iterator* iterator : std::vector<Iterator*>(live().begin(), live().end())) iterator->close();
@@ -137,8 +138,10 @@ class Iterator {
     live().erase(this);
     close();
   }
-  const std::string& name() const { return name_; }
   py::object last_fault = py::none();
+
+ protected:
+  bool in_use_ = false;
 
  private:
   // Guarded by the GIL; all are closed before the interpreter ends, so that no thread outlives the libraries.
@@ -206,7 +209,6 @@ class Iterator {
   Batch batch_;
   size_t at_ = 0;
   bool closed_ = false;
-  bool in_use_ = false;
 };
 
 py::bytes to_bytes(std::string_view text) {
@@ -219,6 +221,7 @@ class SampleIterator : public Iterator {
       : Iterator(std::move(options)), tags_(std::move(tags)) {}
 
   py::object next() {
+    const InUse in_use(in_use_);
     last_fault = py::none();
     const Batch::Sample* sample = advance();
     if (sample == nullptr) throw py::stop_iteration();
@@ -258,6 +261,7 @@ class FileIterator : public Iterator {
   using Iterator::Iterator;
 
   py::tuple next() {
+    const InUse in_use(in_use_);
     const Batch::Sample* file = advance();
     if (file == nullptr) throw py::stop_iteration();
     return py::make_tuple(to_text(batch().text(file->key)),

@@ -145,6 +145,26 @@ def test_exceptions_of_streams_arrive_as_they_are():
         next(millrace.samples("broken", stream=Broken()))
 
 
+def test_a_stream_may_not_ask_its_own_iterator():
+    class Circle:
+        def read(self, size):
+            return next(samples)
+    samples = millrace.samples("circle", stream=Circle())
+    with pytest.raises(ValueError, match="already in use"):
+        next(samples)
+
+
+def test_a_stream_may_close_its_own_iterator(shards):
+    data = io.BytesIO((shards / "good-000.tar").read_bytes())
+
+    class Closing:
+        def read(self, size):
+            samples.close()
+            return data.read(size)
+    samples = millrace.samples("closing", stream=Closing())
+    assert list(samples) == []
+
+
 @pytest.mark.parametrize("wrong", [lambda size: "text", lambda size: bytes(size + 1)])
 def test_streams_that_give_nonsense_are_refused(wrong):
     class Odd:
@@ -239,7 +259,7 @@ def test_one_iterator_is_for_one_thread_at_a_time(tmp_path):
         writer.write(corpus.tar_bytes([("a.txt", b"a")]))
     for thread in threads:
         thread.join(60)
-    assert "a" in outcomes and any("another thread" in outcome for outcome in outcomes)
+    assert "a" in outcomes and any("already in use" in outcome for outcome in outcomes)
 
 
 def test_interrupt_ends_waiting(tmp_path):

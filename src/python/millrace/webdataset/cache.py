@@ -85,6 +85,8 @@ def download(url: str, dest: str, chunk_size: int = _CHUNK, verbose: bool = Fals
             while chunk := stream.read(chunk_size):
                 part.write(chunk)
             part.flush()
+            os.fchmod(part.fileno(), 0o644)
+            os.fsync(part.fileno())
             os.replace(part.name, dest)
         except BaseException:
             os.unlink(part.name)
