@@ -31,6 +31,15 @@ Status check_even(int number) {
   return {};
 }
 
+TEST(ErrorTest, KeepsTheNearestPlace) {
+  const Error error =
+      make_error(Code::kCorrupt, "no header").at("a.jpg", 512).within("x.tar").at("b.jpg", 1024);
+  ASSERT_TRUE(error.place());
+  EXPECT_EQ(error.place()->member, "a.jpg");
+  EXPECT_EQ(error.copy().place()->offset, 512U);
+  EXPECT_FALSE(make_error(Code::kIo, "gone").place());
+}
+
 TEST(ErrorTest, EveryCodeHasItsOwnNameAndAnHttpStatusAndAnExitCode) {
   std::set<std::string_view> names;
   for (const Code code : kAllCodes) {
