@@ -16,7 +16,9 @@ import example_runs  # noqa: E402
 
 
 def write(path, record):
-    path.write_text(json.dumps(record, indent=0, ensure_ascii=False, sort_keys=True) + "\n")
+    """A line per case, so that a difference shows which."""
+    lines = (f"{json.dumps(name)}: {json.dumps(record[name], ensure_ascii=False, sort_keys=True)}" for name in sorted(record))
+    path.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 
 def main():
@@ -27,7 +29,7 @@ def main():
         shards = corpus.build(pathlib.Path(directory))
         outcomes = cases.run_all(webdataset, shards)
         batches = {name: example_runs.run(sys.executable, "webdataset", words, shards) for name, words in example_runs.RUNS.items()}
-    write(output / "webdataset.json", {"webdataset": webdataset.__version__, "outcomes": outcomes})
+    write(output / "webdataset.json", outcomes)
     write(output / "examples.json", batches)
     print(f"{len(outcomes)} cases and {len(batches)} runs of webdataset {webdataset.__version__} in {output}")
 
