@@ -311,6 +311,8 @@ loader::Recipe make_recipe(const py::dict& options) {
   recipe.window = options["window"].cast<uint64_t>();
   recipe.batch = options["batch"].cast<uint64_t>();
   recipe.weights = options["weights"].cast<std::vector<double>>();
+  recipe.bucket_by = options["bucket_by"].cast<std::vector<std::string>>();
+  recipe.bucket_batches = options["bucket_batches"].cast<uint64_t>();
   recipe.end = value_or_raise(loader::parse_epoch_end(options["end"].cast<std::string>()));
   for (const py::handle field : options["fields"])
     recipe.fields.push_back(field_spec(field.cast<py::dict>()));
@@ -347,6 +349,11 @@ void bind_handles(py::module_& module) {
       .def("select_with",
            [](const CatalogueHandle& own, const std::vector<std::string>& any_of) {
              return CatalogueHandle{own.stores, value_or_raise(own.catalogue->select_with(any_of))};
+           })
+      .def("with_columns",
+           [](const CatalogueHandle& own, const CatalogueHandle& other) {
+             return CatalogueHandle{own.stores,
+                                    value_or_raise(own.catalogue->with_columns(*other.catalogue))};
            })
       .def_static("join",
                   [](const std::vector<CatalogueHandle>& parts) {

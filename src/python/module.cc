@@ -26,10 +26,10 @@ void keep_freed_memory() {
 
 PYBIND11_MODULE(_core, module) {
   using namespace millrace::python;
-  module.doc() = "Millrace's engine: names, samples and writers. Use the package millrace.";
+  module.doc() = "Millrace's engine: data sets, names, samples and writers. Use the package millrace.";
   module.attr("version") = MILLRACE_VERSION;
-  bind_dataset(module);
   keep_freed_memory();
+  bind_dataset(module);
   bind_names(module);
   bind_reader(module);
   bind_samples(module);

@@ -183,6 +183,35 @@ def test_mixtures_have_exact_proportions(urls):
         Dataset.mix([low], [1, 2])
 
 
+def test_columns_are_joined_by_key(urls, tmp_path):
+    with millrace.ShardWriter(str(tmp_path / "c-%03d.tar"), max_samples=50) as writer:
+        for first in range(0, SAMPLES, 50):
+            for number in reversed(range(first, min(first + 50, SAMPLES))):
+                writer.add(f"{number:05}", {"score": str(number * 10).encode()})
+    columns = Dataset(str(tmp_path / "c-{000..004}.tar"))
+    ds = Dataset(urls, seed=6).shuffle(40).label("cls").label("score").bytes("score", name="raw").batch(32).join(columns)
+    for labels, scores, raws in ds.epoch(0):
+        assert (scores == 10 * labels).all() and raws == [str(score).encode() for score in scores]
+    assert ds[3][1] == 30
+    with pytest.raises(millrace.NotFoundError, match="same key"):
+        len(Dataset(str(tmp_path / "c-000.tar")).label("score").join(Dataset(urls.replace("{000..004}", "001"))))
+    with pytest.raises(millrace.InvalidError, match="shards"):
+        len(Dataset(urls).label("cls").join(Dataset(str(tmp_path / "c-000.tar"))))
+
+
+def test_buckets_hold_samples_of_similar_size(urls):
+    ds = Dataset(urls, seed=6).shuffle(100).label("cls").bytes("raw").batch(10)
+    bucketed = ds.bucket_by("raw", batches=22)
+    batches = [(labels.tolist(), [len(raw) for raw in raws]) for labels, raws in bucketed.epoch(0)]
+    assert sorted(sum((labels for labels, _ in batches), [])) == list(range(SAMPLES))
+    spreads = [max(sizes) - min(sizes) for _, sizes in batches]
+    plain = [max(map(len, raws)) - min(map(len, raws)) for _, raws in ds.epoch(0)]
+    assert sum(spreads[:22]) < sum(plain[:22]) / 5
+    assert [labels.tolist() for labels, _ in bucketed.epoch(0, start=7)] == [labels for labels, _ in batches[7:]]
+    halves = [[labels.tolist() for labels, _ in bucketed.epoch(0, rank=rank, world=2)] for rank in range(2)]
+    assert [one + other for one, other in zip(*halves)] == [labels for labels, _ in batches]
+
+
 def test_maps_run_on_batches(labels):
     assert all_of(labels.map(lambda numbers: numbers * 2).epoch(0)) == [[2 * n for n in batch] for batch in all_of(labels.epoch(0))]
 

@@ -108,7 +108,7 @@ class Dataset:
         self._mirrors = [[one] if isinstance(one, str) else list(one) for one in mirrors]
         self._index_cache = index_cache
         self._options: Dict[str, Any] = dict(
-            seed=seed, window=0, batch=1, end="exact", weights=[], fields=[], on_error=on_error, most_errors=max_errors,
+            seed=seed, window=0, batch=1, end="exact", weights=[], bucket_by=[], bucket_batches=32, fields=[], on_error=on_error, most_errors=max_errors,
             threads=threads, fetch_threads=fetch_threads, memory=_bytes(memory), cache="", cache_bytes=100 << 30)
         self._finishers: List[Optional[Callable[[Any], Any]]] = []
         self._maps: List[Callable[..., Any]] = []
@@ -260,6 +260,16 @@ class Dataset:
                     count += 1
             return catalogue.select(numbers)
         return self._choosing(choose)
+
+    def join(self, columns: "Dataset") -> "Dataset":
+        """The same samples with the fields of another data set beside their own, found by key: its n-th shard must hold
+        every key of the n-th shard here. Choose and mix first, join last."""
+        return self._choosing(lambda catalogue: catalogue.with_columns(columns._catalogue))
+
+    def bucket_by(self, fields: Union[str, Sequence[str]], *, batches: int = 32) -> "Dataset":
+        """Samples of similar size (of the field's bytes) come in one batch: the samples of `batches` batches together
+        are sorted by size, and the batches made of them come in random order."""
+        return self._with(bucket_by=_words(fields), bucket_batches=int(batches))
 
     @staticmethod
     def mix(datasets: Sequence["Dataset"], weights: Sequence[float]) -> "Dataset":
