@@ -103,6 +103,11 @@ void Filling::prepare(const BatchPlan& plan, Batch& batch) const {
       if (field.kind == FieldKind::kArray) column.arrays.resize(size);
       for (size_t slot = 0; slot < size; ++slot) {
         const Element& element = plan.elements[slot];
+        if (!element.field_bytes.empty()) {
+          column.pieces[slot] = {bytes, element.field_bytes[i]};
+          bytes += (element.field_bytes[i] + kAlignment - 1) / kAlignment * kAlignment;
+          continue;
+        }
         auto found =
             find_any(catalogue_.shards()[element.sample.shard], element.sample.ordinal, field.any_of);
         for (const Element& lent : element.columns) {
@@ -124,7 +129,7 @@ Status Filling::fill(const Element& element, size_t slot, Batch& batch, decode::
   const uint64_t arrived = steady_ns();
   meters_.wait_bytes_ns.fetch_add(arrived - begun, std::memory_order_relaxed);
   const Shard& shard = catalogue_.shards()[element.sample.shard];
-  tar::SampleParser parser(shard.index->key_rule());
+  tar::SampleParser parser(shard.index ? shard.index->key_rule() : tar::KeyRule::kFirstDot);
   const tar::Sample* sample = MR_TRY(parser.parse(chunk.substr(element.offset, element.size)));
   std::vector<LentSample> lent;
   lent.reserve(element.columns.size());
@@ -139,8 +144,8 @@ Status Filling::fill(const Element& element, size_t slot, Batch& batch, decode::
   meters_.untar.count.fetch_add(1, std::memory_order_relaxed);
   meters_.untar.bytes.fetch_add(element.size, std::memory_order_relaxed);
   // The same for any rank, thread and start: only the sample, the seed and the epoch count.
-  const uint64_t key = mix(mix(mix(recipe_.seed) + batch.epoch) + shard.key_hash(element.sample.ordinal)) +
-                       element.sample.shard;
+  const uint64_t hash = shard.index ? shard.key_hash(element.sample.ordinal) : element.key_hash;
+  const uint64_t key = mix(mix(mix(recipe_.seed) + batch.epoch) + hash) + element.sample.shard;
   for (size_t i = 0; i < recipe_.fields.size(); ++i) {
     const FieldSpec& field = recipe_.fields[i];
     Column& column = batch.columns[i];
@@ -205,6 +210,17 @@ Status Filling::fill_field(const tar::Field& found, size_t field, Column& column
   return {};
 }
 
+namespace {
+
+// A streamed sample is told by its members' names, which the error has already.
+std::string place_of(const Shard& shard, const Element& element) {
+  if (!shard.index) return fmt::format("a streamed sample of {} bytes", element.size);
+  return fmt::format("{}: sample {} at byte {}", shard.name(), shard.ordinal(element.sample.ordinal),
+                     shard.range(element.sample.ordinal).offset);
+}
+
+}  // namespace
+
 bool Assembly::work(const Filling& filling, decode::Workspace& workspace) {
   const size_t size = plan_.elements.size();
   while (true) {
@@ -233,10 +249,7 @@ Result<std::shared_ptr<Batch>> Assembly::finish(const Filling& filling, std::vec
   for (Failed& failed : failed_) {
     const Element& element = plan_.elements[failed.slot];
     const Shard& shard = filling.catalogue().shards()[element.sample.shard];
-    Error error = std::move(failed.error)
-                      .within(fmt::format("{}: sample {} at byte {}", shard.name(),
-                                          shard.ordinal(element.sample.ordinal),
-                                          shard.range(element.sample.ordinal).offset));
+    Error error = std::move(failed.error).within(place_of(shard, element));
     if (policy == OnError::kFail) return error;
     faults.push_back({shard.name(), error.message(), plan_.epoch, plan_.number});
   }

@@ -44,6 +44,11 @@ Result<tar::Index> take_index(std::string bytes, uint64_t stored_bytes, const st
   return index;
 }
 
+Error needs_index() {
+  return make_error(Code::kInvalid,
+                    "a data set that is streamed has no index to choose, mix, join or find by");
+}
+
 // One shard's search for its index.
 class Opening {
  public:
@@ -57,6 +62,7 @@ class Opening {
     for (Source& source : opened.shard.sources) {
       if (net::is_url(source.name)) source.location = MR_TRY(stores_.find(source.name));
     }
+    if (!options_.indexed) return opened;
     Source& first = opened.shard.sources.front();
     tar::Index index =
         first.location ? MR_TRY(find_remote(first, opened.origin)) : MR_TRY(find_local(first, opened.origin));
@@ -173,7 +179,8 @@ Result<std::shared_ptr<const Catalogue>> Catalogue::open(transfer::Stores& store
   }
   catalogue->parts_ = {0, catalogue->shards_.size()};
   catalogue->count();
-  if (catalogue->samples_ == 0) return make_error(Code::kInvalid, "the data set has no samples");
+  if (catalogue->samples_ == 0 && options.indexed)
+    return make_error(Code::kInvalid, "the data set has no samples");
   return std::shared_ptr<const Catalogue>(std::move(catalogue));
 }
 
@@ -182,8 +189,12 @@ void Catalogue::count() {
   for (const Shard& shard : std::span(shards_).first(parts_.back())) {
     samples_per_shard_.push_back(shard.samples());
     samples_ += shard.samples();
-    bytes_ += shard.index->tar_bytes() / std::max<uint64_t>(shard.index->samples(), 1) * shard.samples();
     is_local_ = is_local_ && !shard.sources.front().location;
+    if (!shard.index) {
+      identity.add(shard.name() + " ");
+      continue;
+    }
+    bytes_ += shard.index->tar_bytes() / std::max<uint64_t>(shard.index->samples(), 1) * shard.samples();
     const uint64_t facts[] = {shard.index->shard().content_hash, shard.samples()};
     identity.add({reinterpret_cast<const char*>(facts), sizeof facts});
     if (shard.picked)
@@ -194,6 +205,7 @@ void Catalogue::count() {
 }
 
 Result<std::shared_ptr<const Catalogue>> Catalogue::select(const std::vector<uint64_t>& numbers) const {
+  if (!is_indexed()) return needs_index();
   std::shared_ptr<Catalogue> chosen(new Catalogue(stores_));
   chosen->parts_ = parts_;
   size_t next = 0;
@@ -220,6 +232,7 @@ Result<std::shared_ptr<const Catalogue>> Catalogue::select(const std::vector<uin
 
 Result<std::shared_ptr<const Catalogue>> Catalogue::select_with(
     const std::vector<std::string>& any_of) const {
+  if (!is_indexed()) return needs_index();
   std::vector<uint64_t> numbers;
   uint64_t start = 0;
   for (const Shard& shard : shards_) {
@@ -241,6 +254,7 @@ Result<std::shared_ptr<const Catalogue>> Catalogue::join(
   std::shared_ptr<Catalogue> joined(new Catalogue(parts.front()->stores_));
   joined->parts_ = {0};
   for (const auto& part : parts) {
+    if (!part->is_indexed()) return needs_index();
     if (!part->columns_.empty()) return make_error(Code::kInvalid, "mix data sets before joining columns");
     joined->shards_.insert(joined->shards_.end(), part->shards_.begin(), part->shards_.end());
     joined->parts_.push_back(joined->shards_.size());
@@ -250,6 +264,7 @@ Result<std::shared_ptr<const Catalogue>> Catalogue::join(
 }
 
 Result<std::shared_ptr<const Catalogue>> Catalogue::with_columns(const Catalogue& other) const {
+  if (!is_indexed()) return needs_index();
   const size_t shards = parts_.back();
   if (other.shards_.size() != shards) {
     return make_error(Code::kInvalid, "{} shards cannot lend columns to {}: there must be one for each",

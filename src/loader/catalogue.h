@@ -26,12 +26,12 @@ struct Source {
 
 // Its samples are numbered from 0 without gaps, whether all of them belong to the data set or some.
 struct Shard {
-  std::vector<Source> sources;  // the first is preferred, the others are mirrors
-  std::shared_ptr<const tar::Index> index;
+  std::vector<Source> sources;                          // the first is preferred, the others are mirrors
+  std::shared_ptr<const tar::Index> index;              // null: to be streamed
   std::shared_ptr<const std::vector<uint32_t>> picked;  // ordinals in the shard, rising; null: all
 
   const std::string& name() const { return sources.front().name; }
-  uint64_t samples() const { return picked ? picked->size() : index->samples(); }
+  uint64_t samples() const { return picked ? picked->size() : index ? index->samples() : 0; }
   uint64_t ordinal(uint64_t sample) const { return picked ? (*picked)[sample] : sample; }
   tar::Index::Range range(uint64_t sample) const { return index->range(ordinal(sample)); }
   uint64_t key_hash(uint64_t sample) const { return index->key_hash(ordinal(sample)); }
@@ -45,6 +45,7 @@ struct CatalogueOptions {
   std::vector<std::vector<std::string>> mirrors;
   std::string index_cache;  // a directory; empty: $XDG_CACHE_HOME/millrace/indexes or the same in ~/.cache
   tar::KeyRule key_rule = tar::KeyRule::kFirstDot;
+  bool indexed = true;           // false: the shards are only named, to be streamed
   Progress* progress = nullptr;  // counts what has to be read to build indexes
 };
 
@@ -75,6 +76,7 @@ class Catalogue {
   uint64_t samples() const { return samples_; }
   uint64_t bytes() const { return bytes_; }  // of all samples as they lie in the tars
   bool is_local() const { return is_local_; }
+  bool is_indexed() const { return shards_.front().index != nullptr; }
   // The same data gives the same number, wherever it is kept.
   uint64_t identity() const { return identity_; }
   uint64_t count(IndexOrigin origin) const { return origins_[static_cast<size_t>(origin)]; }

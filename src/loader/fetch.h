@@ -44,6 +44,7 @@ class Fetcher {
   std::shared_ptr<Stream> open_stream(uint32_t shard);
   void fetch(const std::shared_ptr<Stream>& stream, const Stretch& stretch, std::shared_ptr<Chunk> into);
   void stop();
+  transfer::Stores& stores() { return stores_; }
 
  private:
   void submit(std::function<void()> job, std::shared_ptr<Chunk> chunk);

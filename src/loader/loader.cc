@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "base/threads.h"
+#include "loader/stream_plan.h"
 
 namespace millrace::loader {
 
@@ -107,25 +108,36 @@ uint64_t Loader::batch_bytes(const BatchPlan& plan) const {
   return bytes;
 }
 
+std::unique_ptr<BatchSource> Loader::open_epoch(uint64_t epoch) {
+  const uint64_t first = epoch == start_.epoch ? start_.batch : 0;
+  const Planner::Place place{epoch, first, start_.rank, start_.world, start_.step};
+  const Supply supply{*fetcher_, pool_};
+  if (!catalogue_->is_indexed()) return std::make_unique<StreamPlan>(*catalogue_, recipe_, place, supply);
+  auto planner = std::make_unique<Planner>(*catalogue_, recipe_, place, supply);
+  std::lock_guard lock(mutex_);
+  by_sample_ = planner->by_sample();
+  return planner;
+}
+
 void Loader::plan() {
   const uint64_t ahead = recipe_.memory / 8;
   for (uint64_t epoch = start_.epoch; epoch < start_.epoch + start_.epochs; ++epoch) {
-    const uint64_t first = epoch == start_.epoch ? start_.batch : 0;
-    Planner planner(*catalogue_, recipe_, {epoch, first, start_.rank, start_.world, start_.step},
-                    {*fetcher_, pool_});
-    {
-      std::lock_guard lock(mutex_);
-      by_sample_ = planner.by_sample();
-    }
+    const auto batches = open_epoch(epoch);
     while (true) {
       const uint64_t begun = steady_ns();
-      auto planned = planner.next();
+      auto planned = batches->next();
       meters_.plan.busy_ns += steady_ns() - begun;
-      if (!planned) break;
-      ++meters_.plan.count;
       std::unique_lock lock(mutex_);
-      planned_bytes_ += planned->bytes;
-      planned_.push_back(std::move(*planned));
+      if (!planned) {
+        plan_failure_ = planned.take_error();
+        all_planned_ = true;
+        changed_.notify_all();
+        return;
+      }
+      if (!*planned) break;
+      ++meters_.plan.count;
+      planned_bytes_ += (*planned)->bytes;
+      planned_.push_back(std::move(**planned));
       changed_.notify_all();
       // At least one batch waits, however large; more as far as the bytes allow.
       changed_.wait(lock, [&] { return stopped_ || planned_.empty() || planned_bytes_ < ahead; });
@@ -198,6 +210,10 @@ Result<std::shared_ptr<Batch>> Loader::next() {
   }
   std::unique_lock lock(mutex_);
   if (stopped_) return stopped();
+  if (at_end() && plan_failure_ && !has_failed_) {
+    has_failed_ = true;
+    return plan_failure_->copy();
+  }
   if (has_failed_ || at_end()) return std::shared_ptr<Batch>();
   const std::shared_ptr<Assembly> assembly = std::move(under_way_.front().assembly);
   under_way_.pop_front();

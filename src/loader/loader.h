@@ -74,6 +74,7 @@ class Loader {
   Loader(std::shared_ptr<const Catalogue> catalogue, Recipe recipe, const Start& start,
          Companions companions);
   bool at_end() const;  // with mutex_
+  std::unique_ptr<BatchSource> open_epoch(uint64_t epoch);
   void plan();
   void work();
   std::shared_ptr<Assembly> take_assembly();
@@ -105,6 +106,7 @@ class Loader {
   bool all_planned_ = false;
   bool stopped_ = false;
   bool has_failed_ = false;
+  std::optional<Error> plan_failure_;  // comes behind all that was planned before
   std::vector<Fault> faults_;
 
   std::mutex joining_;  // whoever stops second waits for the first

@@ -202,6 +202,39 @@ TEST_F(LoaderTest, MixturesKeepTheirProportionsAndGoOnFromAnywhere) {
   }
 }
 
+TEST_F(LoaderTest, StreamedShardsGiveEverySampleOnceAndGoOn) {
+  open(500, 60, ".tar.gz");
+  CatalogueOptions options;
+  options.names = made_.names;
+  options.indexed = false;
+  const auto streamed = Catalogue::open(stores_, options).take();
+  const auto whole = run(streamed, text_recipe(), {});
+  std::set<int64_t> labels;
+  for (const Seen& seen : whole) {
+    for (size_t i = 0; i < seen.labels.size(); ++i) {
+      EXPECT_TRUE(labels.insert(seen.labels[i]).second);
+      EXPECT_EQ(seen.bodies[i], testing::body_of(static_cast<uint64_t>(seen.labels[i])));
+    }
+  }
+  EXPECT_EQ(labels.size(), 500u);
+  EXPECT_EQ(run(streamed, text_recipe(), {}), whole);
+  const std::vector<Seen> rest(whole.begin() + 4, whole.end());
+  EXPECT_EQ(run(streamed, text_recipe(), {0, 4}), rest);
+  labels.clear();
+  for (uint64_t rank = 0; rank < 3; ++rank) {
+    for (const Seen& seen : run(streamed, text_recipe(), {0, 0, 1, rank, 3}))
+      labels.insert(seen.labels.begin(), seen.labels.end());
+  }
+  EXPECT_EQ(labels.size(), 500u);
+  EXPECT_FALSE(streamed->select({1}).has_value());
+  std::filesystem::resize_file(made_.names[2], 500);
+  auto loader = Loader::open(streamed, text_recipe(), {}).take();
+  Result<std::shared_ptr<Batch>> last = loader->next();
+  while (last && *last) last = loader->next();
+  ASSERT_FALSE(last.has_value());
+  EXPECT_NE(last.error().message().find(made_.names[2]), std::string::npos) << last.error().message();
+}
+
 TEST_F(LoaderTest, AShardCutSinceItWasIndexedIsAnErrorThatNamesIt) {
   const auto catalogue = open(300, 100);
   std::filesystem::resize_file(made_.names[1], 20'000);

@@ -43,7 +43,7 @@ bool is_compressed(const Shard& shard) {
 Element fetch_sample(const Catalogue& catalogue, SampleRef sample, const Supply& supply) {
   const Shard& shard = catalogue.shards()[sample.shard];
   const tar::Index::Range range = shard.range(sample.ordinal);
-  Element element{std::make_shared<Chunk>(supply.pool), 0, range.size, sample, {}};
+  Element element{std::make_shared<Chunk>(supply.pool), 0, range.size, sample, {}, 0, {}};
   const Stretch stretch{sample.shard, range.offset, range.size};
   if (is_compressed(shard)) {
     supply.fetcher.fetch(supply.fetcher.open_stream(sample.shard), stretch, element.chunk);
@@ -114,7 +114,7 @@ Element PartPlan::take_next(Lane& lane, bool is_mine) {
   if (is_mine) {
     if (!held->second.chunk) held->second.chunk = ask(held->first, held->second.end, nullptr);
     const uint64_t start = shard.range(at(held->first).ordinal).offset;
-    element = {held->second.chunk, range.offset - start, range.size, sample, {}};
+    element = {held->second.chunk, range.offset - start, range.size, sample, {}, 0, {}};
   }
   if (--held->second.left == 0) lane.held.erase(held);
   // After a start in the middle some samples of a chunk were never counted: it goes when the window has

@@ -25,6 +25,9 @@ struct Element {
   uint64_t size = 0;
   SampleRef sample;
   std::vector<Element> columns;  // the same sample in data sets that lend it fields
+  // Where there is no index to ask: what it would say.
+  uint64_t key_hash = 0;
+  std::vector<uint64_t> field_bytes;  // per field of the recipe
 };
 
 // How bytes are asked for.

@@ -58,8 +58,8 @@ Planner::Planner(const Catalogue& catalogue, const Recipe& recipe, Place place, 
   }
 }
 
-std::optional<BatchPlan> Planner::next() {
-  if (batch_ >= batches_) return std::nullopt;
+Result<std::optional<BatchPlan>> Planner::next() {
+  if (batch_ >= batches_) return std::optional<BatchPlan>();
   BatchPlan plan{place_.epoch, batch_, {}, 0};
   if (mixture_) {
     const uint64_t first = recipe_.batch * place_.rank / place_.world;
@@ -79,7 +79,7 @@ std::optional<BatchPlan> Planner::next() {
   for (Element& element : plan.elements) add_columns(catalogue_, element, supply_);
   for (const Element& element : plan.elements) plan.bytes += element.size;
   batch_ += place_.step;
-  return plan;
+  return std::optional(std::move(plan));
 }
 
 void Planner::take_bucketed(Slice mine, std::vector<Element>& into) {

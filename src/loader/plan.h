@@ -26,7 +26,15 @@ struct BatchPlan {
 // Batches in an epoch: the same for every rank.
 uint64_t count_batches(const Catalogue& catalogue, const Recipe& recipe);
 
-class Planner {
+// Where a loader's batches come from.
+class BatchSource {
+ public:
+  virtual ~BatchSource() = default;
+  // Nothing at the end of the epoch.
+  virtual Result<std::optional<BatchPlan>> next() = 0;
+};
+
+class Planner final : public BatchSource {
  public:
   struct Place {
     uint64_t epoch = 0;
@@ -38,8 +46,7 @@ class Planner {
   // The recipe has been checked.
   Planner(const Catalogue& catalogue, const Recipe& recipe, Place place, Supply supply);
 
-  // Nothing at the end of the epoch.
-  std::optional<BatchPlan> next();
+  Result<std::optional<BatchPlan>> next() override;
   bool by_sample() const { return reading_.by_sample; }
 
  private:

@@ -24,6 +24,8 @@ RandomAccess::RandomAccess(std::shared_ptr<const Catalogue> catalogue, Recipe re
 
 Result<std::unique_ptr<RandomAccess>> RandomAccess::open(std::shared_ptr<const Catalogue> catalogue,
                                                          Recipe recipe) {
+  if (!catalogue->is_indexed())
+    return make_error(Code::kInvalid, "samples by number need indexed shards, these are streamed");
   std::unique_ptr<RandomAccess> access(new RandomAccess(std::move(catalogue), std::move(recipe)));
   access->filling_ = MR_TRY(Filling::make(*access->catalogue_, access->recipe_, nullptr, access->meters_));
   access->fetcher_ = std::make_unique<Fetcher>(*access->catalogue_, 1, nullptr, access->meters_);

@@ -154,7 +154,7 @@ struct CatalogueHandle {
 };
 
 CatalogueHandle open_catalogue(std::vector<std::string> names, std::vector<std::vector<std::string>> mirrors,
-                               std::string index_cache) {
+                               std::string index_cache, bool indexed) {
   // Stores of its own, so that a signal can end what is under way.
   const auto lifeline = std::make_shared<net::Lifeline>();
   CatalogueHandle handle;
@@ -163,6 +163,7 @@ CatalogueHandle open_catalogue(std::vector<std::string> names, std::vector<std::
   options.names = std::move(names);
   options.mirrors = std::move(mirrors);
   options.index_cache = std::move(index_cache);
+  options.indexed = indexed;
   auto opening =
       std::async(std::launch::async, [&] { return loader::Catalogue::open(*handle.stores, options); });
   while (true) {
@@ -330,7 +331,8 @@ loader::Recipe make_recipe(const py::dict& options) {
 void bind_handles(py::module_& module) {
   py::class_<CatalogueHandle>(module, "Catalogue")
       .def(py::init(&open_catalogue), py::arg("names"),
-           py::arg("mirrors") = std::vector<std::vector<std::string>>(), py::arg("index_cache") = "")
+           py::arg("mirrors") = std::vector<std::vector<std::string>>(), py::arg("index_cache") = "",
+           py::arg("indexed") = true)
       .def_property_readonly("samples", [](const CatalogueHandle& own) { return own.catalogue->samples(); })
       .def_property_readonly("shards",
                              [](const CatalogueHandle& own) { return own.catalogue->shards().size(); })
@@ -338,8 +340,12 @@ void bind_handles(py::module_& module) {
                              [](const CatalogueHandle& own) { return own.catalogue->samples_per_shard(); })
       .def_property_readonly("bytes", [](const CatalogueHandle& own) { return own.catalogue->bytes(); })
       .def_property_readonly("is_local", [](const CatalogueHandle& own) { return own.catalogue->is_local(); })
+      .def_property_readonly("is_indexed",
+                             [](const CatalogueHandle& own) { return own.catalogue->is_indexed(); })
       .def("batches",
            [](const CatalogueHandle& own, const loader::Recipe& recipe) {
+             if (!own.catalogue->is_indexed())
+               throw py::type_error("a streamed data set does not know how many batches it has");
              return loader::count_batches(*own.catalogue, recipe);
            })
       .def("select",

@@ -42,8 +42,8 @@ bool is_utf8(std::string_view text) {
 }  // namespace
 
 Status check_bucket_name(std::string_view name) {
-  if (name.size() < 3 || name.size() > 63) {
-    return make_error(Code::kInvalid, "bucket name \"{}\": it must have 3 to 63 characters", name);
+  if (name.empty() || name.size() > 63) {
+    return make_error(Code::kInvalid, "bucket name \"{}\": it must have 1 to 63 characters", name);
   }
   char before = '.';
   for (const char letter : name) {

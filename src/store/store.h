@@ -47,7 +47,7 @@ struct Bucket {
   BucketSettings settings;
 };
 
-// 3 to 63 of a-z 0-9 . -, as S3 has it.
+// 1 to 63 of a-z 0-9 . -: as S3 has it, but for names of one and two characters, which people type.
 Status check_bucket_name(std::string_view name);
 // 1 to 1024 bytes of UTF-8.
 Status check_key(std::string_view key);

@@ -212,6 +212,22 @@ def test_buckets_hold_samples_of_similar_size(urls):
     assert [one + other for one, other in zip(*halves)] == [labels for labels, _ in batches]
 
 
+def test_shards_without_an_index_are_streamed(urls):
+    ds = Dataset(urls, seed=3, indexed=False).shuffle(60).label("cls").bytes("raw").batch(32)
+    whole = [(labels.tolist(), raws) for labels, raws in ds.epoch(0)]
+    assert sorted(sum((labels for labels, _ in whole), [])) == list(range(SAMPLES))
+    assert all(len(raw) == label % 100 for labels, raws in whole for label, raw in zip(labels, raws))
+    assert [(labels.tolist(), raws) for labels, raws in ds.epoch(0, start=3)] == whole[3:]
+    ranks = [sum(all_of(Dataset(urls, indexed=False).label("cls").batch(8).epoch(0, rank=rank, world=2)), []) for rank in range(2)]
+    assert sorted(ranks[0] + ranks[1]) == list(range(SAMPLES))
+    next(ds.epoch(0))
+    again = ds.batch(32)
+    again.load_state_dict(ds.state_dict())
+    assert [labels.tolist() for labels, _ in again] == [labels for labels, _ in whole[1:]]
+    with pytest.raises(TypeError):
+        len(ds)
+
+
 def test_maps_run_on_batches(labels):
     assert all_of(labels.map(lambda numbers: numbers * 2).epoch(0)) == [[2 * n for n in batch] for batch in all_of(labels.epoch(0))]
 

@@ -50,8 +50,9 @@ def _rank_and_world() -> Tuple[int, int]:
 class Epoch:
     """The batches of one rank, from any batch on. Ends its threads when it is exhausted, closed or forgotten."""
 
-    def __init__(self, dataset: "Dataset", loader: Any):
+    def __init__(self, dataset: "Dataset", loader: Any, end: int):
         self._dataset = dataset
+        self._end = end  # the first epoch behind these
         self._loader = loader
         self._last_report: Optional[Dict[str, Any]] = None
 
@@ -67,6 +68,7 @@ class Epoch:
             self.close()
             raise
         if found is None:
+            self._dataset._position = (self._end, 0)
             self.close()
             raise StopIteration
         epoch, number, columns = found
@@ -99,14 +101,16 @@ class Epoch:
 class Dataset:
     def __init__(self, urls: Urls, *, seed: int = 0, mirrors: Sequence[Urls] = (), memory: Union[int, str] = "2GiB",
                  threads: int = 0, fetch_threads: int = 0, on_error: str = "fail", max_errors: int = 100,
-                 index_cache: str = ""):
+                 index_cache: str = "", indexed: bool = True):
         """`urls`: paths or http, s3 and mr addresses with ranges {000..127}, lists {a,b}, counts @000128, unions ::
         and globs. `mirrors`: the same shards elsewhere, asked when the first place fails. `memory` bounds everything
         that is held ahead. `on_error`: fail, skip or substitute a sample that cannot be read or decoded, at most
-        `max_errors` times."""
+        `max_errors` times. `indexed=False` streams shards that have no index and are not worth making one: each rank
+        reads shards of its own once, forwards, through a shuffle buffer; no len(), no samples by number."""
         self._urls = [urls] if isinstance(urls, str) else list(urls)
         self._mirrors = [[one] if isinstance(one, str) else list(one) for one in mirrors]
         self._index_cache = index_cache
+        self._indexed = indexed
         self._options: Dict[str, Any] = dict(
             seed=seed, window=0, batch=1, end="exact", weights=[], bucket_by=[], bucket_batches=32, fields=[], on_error=on_error, most_errors=max_errors,
             threads=threads, fetch_threads=fetch_threads, memory=_bytes(memory), cache="", cache_bytes=100 << 30)
@@ -298,7 +302,7 @@ class Dataset:
         if "catalogue" not in self._shared:
             names = _core.expand_names(self._urls)
             mirrors = [_core.expand_names(one) for one in self._mirrors]
-            self._shared["catalogue"] = self._chosen(_core.Catalogue(names, mirrors, self._index_cache))
+            self._shared["catalogue"] = self._chosen(_core.Catalogue(names, mirrors, self._index_cache, self._indexed))
         return self._shared["catalogue"]
 
     def _chosen(self, catalogue: Any) -> Any:
@@ -352,7 +356,7 @@ class Dataset:
         """The batches of one rank, from batch `start` on, every `step`-th; `epochs` of them without a pause."""
         loader = _core.Loader(self._catalogue, self._recipe, epoch=epoch, batch=start, epochs=epochs, rank=rank,
                               world=world, step=step, keep=self._keep)
-        return Epoch(self, loader)
+        return Epoch(self, loader, epoch + epochs)
 
     def every(self, epoch: int, first: int, step: int, *, rank: int = 0, world: int = 1) -> Iterator[Any]:
         """Batches first, first + step, … of an epoch: the share of one of several workers."""
@@ -362,12 +366,11 @@ class Dataset:
     def __iter__(self) -> Iterator[Any]:
         """One epoch from where the last ended, for the rank that the launcher or torch.distributed names."""
         epoch, start = self._position
-        if start >= len(self):
+        if self._indexed and start >= len(self):
             epoch, start = epoch + 1, 0
         rank, world = _rank_and_world()
         with self.epoch(epoch, rank=rank, world=world, start=start) as batches:
             yield from batches
-        self._position = (epoch + 1, 0)
 
     def state_dict(self) -> Dict[str, Any]:
         """Where the last batch that was handed out stands; small, and the same on every rank."""
