@@ -123,14 +123,14 @@ void Filling::prepare(const BatchPlan& plan, Batch& batch) const {
   }
 }
 
-Status Filling::fill(const Element& element, size_t slot, Batch& batch, decode::Workspace& workspace) const {
+Status Filling::fill(const Element& element, size_t slot, Batch& batch, Scratch& scratch) const {
   const uint64_t begun = steady_ns();
   const std::string_view chunk = MR_TRY(element.chunk->get());
   const uint64_t arrived = steady_ns();
   meters_.wait_bytes_ns.fetch_add(arrived - begun, std::memory_order_relaxed);
   const Shard& shard = catalogue_.shards()[element.sample.shard];
-  tar::SampleParser parser(shard.index ? shard.index->key_rule() : tar::KeyRule::kFirstDot);
-  const tar::Sample* sample = MR_TRY(parser.parse(chunk.substr(element.offset, element.size)));
+  const tar::KeyRule rule = shard.index ? shard.index->key_rule() : tar::KeyRule::kFirstDot;
+  const tar::Sample* sample = MR_TRY(scratch.parser(rule).parse(chunk.substr(element.offset, element.size)));
   std::vector<LentSample> lent;
   lent.reserve(element.columns.size());
   for (const Element& column : element.columns) {
@@ -162,7 +162,7 @@ Status Filling::fill(const Element& element, size_t slot, Batch& batch, decode::
                         join(field.any_of));
     }
     auto filled = field.kind == FieldKind::kImage
-                      ? fill_image(found->bytes, i, element, column, slot, key, workspace)
+                      ? fill_image(found->bytes, i, element, column, slot, key, scratch.workspace)
                       : fill_field(*found, i, column, slot);
     if (!filled) return std::move(filled).within("member " + printable(found->name));
   }
@@ -183,7 +183,7 @@ Status Filling::fill_image(std::string_view encoded, size_t field, const Element
   auto kept = keep_->find(element.sample, field);
   if (kept) return transform.run(*kept, key, workspace, out);
   decode::Pixels pixels;
-  MR_TRY(decode::decode_bounded(encoded, keep_->max_side(), workspace, pixels));
+  MR_TRY(decode::decode_bounded(encoded, keep_->max_side(), workspace, pixels, transform.spec().channels));
   keep_->keep(element.sample, field, pixels);
   return transform.run(pixels.view(), key, workspace, out);
 }
@@ -221,7 +221,7 @@ std::string place_of(const Shard& shard, const Element& element) {
 
 }  // namespace
 
-bool Assembly::work(const Filling& filling, decode::Workspace& workspace) {
+bool Assembly::work(const Filling& filling, Scratch& scratch) {
   const size_t size = plan_.elements.size();
   while (true) {
     const size_t first = next_.fetch_add(kRun);
@@ -229,7 +229,7 @@ bool Assembly::work(const Filling& filling, decode::Workspace& workspace) {
     const size_t end = std::min(first + kRun, size);
     const uint64_t begun = steady_ns();
     for (size_t slot = first; slot < end; ++slot) {
-      auto filled = filling.fill(plan_.elements[slot], slot, *batch_, workspace);
+      auto filled = filling.fill(plan_.elements[slot], slot, *batch_, scratch);
       if (!filled) {
         std::lock_guard lock(mutex_);
         failed_.push_back({slot, filled.take_error()});

@@ -30,6 +30,19 @@ struct Fault {
   uint64_t batch = 0;
 };
 
+// What one thread uses again for every sample.
+class Scratch {
+ public:
+  decode::Workspace workspace;
+  tar::SampleParser& parser(tar::KeyRule rule) {
+    return rule == tar::KeyRule::kFirstDot ? first_dot_ : last_dot_;
+  }
+
+ private:
+  tar::SampleParser first_dot_{tar::KeyRule::kFirstDot};
+  tar::SampleParser last_dot_{tar::KeyRule::kLastDot};
+};
+
 // What every slot is filled with; made once, shared by the threads.
 class Filling {
  public:
@@ -45,7 +58,7 @@ class Filling {
 
   // Memory for the batch's columns. What the index says of the samples decides how much.
   void prepare(const BatchPlan& plan, Batch& batch) const;
-  Status fill(const Element& element, size_t slot, Batch& batch, decode::Workspace& workspace) const;
+  Status fill(const Element& element, size_t slot, Batch& batch, Scratch& scratch) const;
 
  private:
   Filling(const Catalogue& catalogue, const Recipe& recipe, PixelKeep* keep, Meters& meters)
@@ -68,7 +81,7 @@ class Assembly {
 
   void prepare(const Filling& filling) { filling.prepare(plan_, *batch_); }
   // Takes slots until none is left. True for the one caller that made the batch complete.
-  bool work(const Filling& filling, decode::Workspace& workspace);
+  bool work(const Filling& filling, Scratch& scratch);
   bool has_slots() const { return next_.load(std::memory_order_relaxed) < plan_.elements.size(); }
 
   const BatchPlan& plan() const { return plan_; }

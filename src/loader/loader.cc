@@ -177,9 +177,9 @@ std::shared_ptr<Assembly> Loader::take_assembly() {
 }
 
 void Loader::work() {
-  decode::Workspace workspace;
+  Scratch scratch;
   while (const auto assembly = take_assembly()) {
-    if (!assembly->work(*filling_, workspace)) continue;
+    if (!assembly->work(*filling_, scratch)) continue;
     std::lock_guard lock(mutex_);
     planned_bytes_ -= assembly->plan().bytes;
     for (Slot& slot : under_way_) {

@@ -46,7 +46,7 @@ Result<std::shared_ptr<Batch>> RandomAccess::get(std::span<const uint64_t> numbe
   }
   Assembly assembly(std::move(plan), pool_);
   assembly.prepare(*filling_);
-  assembly.work(*filling_, workspace_);
+  assembly.work(*filling_, scratch_);
   std::vector<Fault> faults;
   return assembly.finish(*filling_, faults);
 }

@@ -29,7 +29,7 @@ class RandomAccess {
   std::vector<uint64_t> starts_;  // number of each shard's first sample; one more at the end
   std::unique_ptr<Filling> filling_;
   std::unique_ptr<Fetcher> fetcher_;
-  decode::Workspace workspace_;
+  Scratch scratch_;
 };
 
 }  // namespace millrace::loader

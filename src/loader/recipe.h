@@ -54,7 +54,8 @@ struct Recipe {
   unsigned threads = 0;        // that decode; 0: one per core
   unsigned fetch_threads = 0;  // 0: 2 for files, 8 for stores
   uint64_t memory = uint64_t{2} << 30;
-  std::string cache;  // directory for blocks of remote shards; empty: none
+  std::string cache;       // directory for blocks of remote shards; empty: none
+  std::string cache_note;  // why that one, for the report
   uint64_t cache_bytes = uint64_t{100} << 30;
   uint32_t keep_side = 0;   // decoded images are kept, made smaller to this longer side; 0: not
   uint64_t keep_bytes = 0;  // at most

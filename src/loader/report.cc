@@ -68,8 +68,15 @@ Report make_report(const Loader& loader) {
   add("untar", meters.untar, loader.threads());
   add("decode", meters.decode, loader.threads());
   judge(report, loader, std::max(report.seconds * loader.threads(), 1e-9));
+  std::vector<std::string> notes;
+  if (!loader.recipe().cache_note.empty()) notes.push_back(loader.recipe().cache_note);
+  if (meters.cache_hits + meters.cache_misses > 0) {
+    notes.push_back(fmt::format("cache: {} blocks found, {} fetched", meters.cache_hits.load(),
+                                meters.cache_misses.load()));
+  }
   if (loader.by_sample())
-    report.note = "the shuffle window is larger than half the memory: samples are read one by one";
+    notes.emplace_back("the shuffle window is larger than half the memory: samples are read one by one");
+  report.note = fmt::format("{}", fmt::join(notes, "; "));
   return report;
 }
 

@@ -323,6 +323,7 @@ loader::Recipe make_recipe(const py::dict& options) {
   recipe.fetch_threads = options["fetch_threads"].cast<unsigned>();
   recipe.memory = options["memory"].cast<uint64_t>();
   recipe.cache = options["cache"].cast<std::string>();
+  recipe.cache_note = options["cache_note"].cast<std::string>();
   recipe.cache_bytes = options["cache_bytes"].cast<uint64_t>();
   value_or_raise(loader::check(recipe));
   return recipe;

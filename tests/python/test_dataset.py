@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.request
 
 import numpy
 import pytest
@@ -150,6 +151,8 @@ def test_decoded_images_are_kept_and_stay_within_the_tolerance(urls):
         for ours, theirs in zip(kept.epoch(epoch), ds.epoch(epoch)):
             assert numpy.abs(ours.astype(int) - theirs.astype(int)).max() <= 1
     assert kept._keep.images == SAMPLES
+    gray = Dataset(urls).image("png", size=20, channels="gray").batch(50).cache(decoded=True)
+    assert numpy.array_equal(next(gray.epoch(0)), next(gray.epoch(0))) and next(gray.epoch(0)).shape == (50, 20, 20, 1)
 
 
 def test_single_samples_by_number(urls):
@@ -248,6 +251,34 @@ def test_a_report_names_the_limit(labels):
     with labels.epoch(0) as batches:
         next(batches)
         assert {stage["name"] for stage in batches.report()["stages"]} == {"plan", "fetch", "untar", "decode"}
+
+
+def test_a_progress_line_and_metrics_show_the_same_report(labels):
+    from millrace.watching import ProgressLine, serve_metrics
+
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    batches = labels.epoch(0)
+    batches._line = ProgressLine(8, Terminal(), every_seconds=0)
+    next(batches)
+    assert "1/8 batches" in batches._line.stream.getvalue() and "limit: " in batches._line.stream.getvalue()
+    server = serve_metrics(batches.report)
+    text = urllib.request.urlopen(f"http://127.0.0.1:{server.server_port}/metrics").read().decode()
+    server.shutdown()
+    assert "millrace_loader_samples_total 32\n" in text and 'millrace_loader_stage_busy_seconds_total{stage="fetch"}' in text
+    assert text.count("# TYPE millrace_loader_stage_count_total counter") == 1
+
+
+def test_the_place_of_a_cache_is_chosen_by_size(monkeypatch, tmp_path):
+    from millrace import placement
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(placement, "available_memory", lambda: 1 << 30)
+    assert placement.choose_cache(1 << 20, is_local=True)["cache"] == ""
+    assert placement.choose_cache(1 << 20, is_local=False)["cache"].startswith("/dev/shm/millrace-")
+    assert placement.choose_cache(1 << 29, is_local=False)["cache"] == str(tmp_path / "millrace" / "blocks")
+    assert "neither" in placement.choose_cache(1 << 60, is_local=False)["cache_note"]
 
 
 def test_shuffle_quality_rises_with_the_window(urls):

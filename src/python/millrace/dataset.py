@@ -20,6 +20,8 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tupl
 
 from . import _core
 from .errors import InvalidError
+from .placement import choose_cache
+from .watching import ProgressLine
 
 Urls = Union[str, Sequence[str]]
 
@@ -50,8 +52,9 @@ def _rank_and_world() -> Tuple[int, int]:
 class Epoch:
     """The batches of one rank, from any batch on. Ends its threads when it is exhausted, closed or forgotten."""
 
-    def __init__(self, dataset: "Dataset", loader: Any, end: int):
+    def __init__(self, dataset: "Dataset", loader: Any, end: int, line: Optional[ProgressLine] = None):
         self._dataset = dataset
+        self._line = line
         self._end = end  # the first epoch behind these
         self._loader = loader
         self._last_report: Optional[Dict[str, Any]] = None
@@ -73,10 +76,14 @@ class Epoch:
             raise StopIteration
         epoch, number, columns = found
         self._dataset._position = (epoch, number + 1)
+        if self._line is not None:
+            self._line.step(self.report)
         return self._dataset._finish(columns)
 
     def close(self) -> None:
         loader, self._loader = self._loader, None
+        if self._line is not None:
+            self._line.close()
         if loader is not None:
             self._last_report = json.loads(loader.report_json())
             self._dataset._last_report = self._last_report
@@ -113,12 +120,13 @@ class Dataset:
         self._indexed = indexed
         self._options: Dict[str, Any] = dict(
             seed=seed, window=0, batch=1, end="exact", weights=[], bucket_by=[], bucket_batches=32, fields=[], on_error=on_error, most_errors=max_errors,
-            threads=threads, fetch_threads=fetch_threads, memory=_bytes(memory), cache="", cache_bytes=100 << 30)
+            threads=threads, fetch_threads=fetch_threads, memory=_bytes(memory), cache="", cache_note="", cache_bytes=100 << 30)
         self._finishers: List[Optional[Callable[[Any], Any]]] = []
         self._maps: List[Callable[..., Any]] = []
         self._choices: List[Callable[[Any], Any]] = []
         self._parts: List["Dataset"] = []
         self._keep_options: Optional[Tuple[int, int]] = None
+        self._auto_cache = False
         self._as_torch = False
         self._shared: Dict[str, Any] = {}
         self._position: Tuple[int, int] = (0, 0)
@@ -216,7 +224,9 @@ class Dataset:
 
     def cache(self, directory: Optional[str] = None, *, max_bytes: Union[int, str] = "100GiB", decoded: bool = False,
               max_side: int = 256) -> "Dataset":
-        """`directory`: blocks of remote shards stay on a local drive, shared by all processes of the machine.
+        """`directory`: blocks of remote shards stay on a local drive, shared by all processes of the machine; "auto"
+        chooses: memory for a data set that takes a quarter of what is free there, the drive of ~/.cache for one that
+        takes half of what is free there, nothing for a larger one; the report says what was chosen.
         `decoded`: images stay in memory after the first epoch, made smaller to `max_side`; what no longer fits into
         `max_bytes` is decoded again."""
         if decoded:
@@ -225,6 +235,10 @@ class Dataset:
             return other
         if directory is None:
             raise InvalidError("cache needs a directory, or decoded=True")
+        if directory == "auto":
+            other = self._with()
+            other._auto_cache = True
+            return other
         return self._with(cache=str(directory), cache_bytes=_bytes(max_bytes))
 
     # Choosing samples.
@@ -313,7 +327,8 @@ class Dataset:
     @property
     def _recipe(self) -> Any:
         if "recipe" not in self._shared:
-            self._shared["recipe"] = _core.Recipe(self._options)
+            chosen = choose_cache(self._catalogue.bytes, self._catalogue.is_local) if self._auto_cache else {}
+            self._shared["recipe"] = _core.Recipe({**self._options, **chosen})
         return self._shared["recipe"]
 
     @property
@@ -352,11 +367,14 @@ class Dataset:
 
     # Going through it.
 
-    def epoch(self, epoch: int, *, rank: int = 0, world: int = 1, start: int = 0, epochs: int = 1, step: int = 1) -> Epoch:
-        """The batches of one rank, from batch `start` on, every `step`-th; `epochs` of them without a pause."""
+    def epoch(self, epoch: int, *, rank: int = 0, world: int = 1, start: int = 0, epochs: int = 1, step: int = 1,
+              progress: bool = False) -> Epoch:
+        """The batches of one rank, from batch `start` on, every `step`-th; `epochs` of them without a pause.
+        `progress` draws a line on a terminal's standard error."""
         loader = _core.Loader(self._catalogue, self._recipe, epoch=epoch, batch=start, epochs=epochs, rank=rank,
                               world=world, step=step, keep=self._keep)
-        return Epoch(self, loader, epoch + epochs)
+        total = epochs * len(self) - start if progress and self._indexed else None
+        return Epoch(self, loader, epoch + epochs, ProgressLine(total) if progress else None)
 
     def every(self, epoch: int, first: int, step: int, *, rank: int = 0, world: int = 1) -> Iterator[Any]:
         """Batches first, first + step, … of an epoch: the share of one of several workers."""

@@ -1,0 +1,39 @@
+"""Where the blocks of a remote data set are best kept between epochs: in memory, on a drive, or nowhere."""
+from __future__ import annotations
+
+import os
+import shutil
+from typing import Any, Dict
+
+SHARED_MEMORY = "/dev/shm"
+MEMORY_SHARE, DRIVE_SHARE = 0.25, 0.5
+
+
+def available_memory() -> int:
+    with open("/proc/meminfo") as file:
+        for line in file:
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    return 0
+
+
+def _free(path: str) -> int:
+    while not os.path.isdir(path):
+        path = os.path.dirname(path)
+    return shutil.disk_usage(path).free
+
+
+def choose_cache(size: int, is_local: bool) -> Dict[str, Any]:
+    """The settings of a recipe for a data set of `size` bytes."""
+    if is_local:
+        return {"cache": "", "cache_note": "cache: the files are local, the page cache keeps them"}
+    memory = min(available_memory(), _free(SHARED_MEMORY) if os.path.isdir(SHARED_MEMORY) else 0)
+    if size <= MEMORY_SHARE * memory:
+        return {"cache": f"{SHARED_MEMORY}/millrace-{os.getuid()}", "cache_bytes": int(2 * MEMORY_SHARE * memory),
+                "cache_note": f"cache: in memory, {size / 1e9:.1f} GB of {memory / 1e9:.1f} GB free"}
+    directory = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "millrace", "blocks")
+    free = _free(directory)
+    if size <= DRIVE_SHARE * free:
+        return {"cache": directory, "cache_bytes": int(DRIVE_SHARE * free),
+                "cache_note": f"cache: in {directory}, {size / 1e9:.1f} GB of {free / 1e9:.1f} GB free"}
+    return {"cache": "", "cache_note": f"cache: none, {size / 1e9:.1f} GB fit neither into memory nor onto the drive"}
