@@ -358,6 +358,17 @@ def test_an_iterator_used_after_a_fork_says_so(labels):
     assert sum(map(len, batches)) == SAMPLES - 32
 
 
+def test_samples_by_number_work_in_a_forked_process(urls):
+    ds = Dataset(urls).label("cls").batch(4)
+    assert ds[3] == 3
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        os._exit(0 if ds[5] == 5 and len(list(ds.epoch(0))) == len(ds) else 3)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert ds[7] == 7
+
+
 def test_control_c_ends_a_waiting_loop(tmp_path):
     """A source that never answers: next() waits, a signal ends it, and the process ends."""
     program = f"""

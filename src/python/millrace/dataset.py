@@ -25,6 +25,9 @@ from .watching import ProgressLine
 
 Urls = Union[str, Sequence[str]]
 
+# What a forked process inherited: its threads are not here, so it is neither used nor taken apart.
+_left_behind: List[Any] = []
+
 _NORMALIZE = {"imagenet": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)), "none": ((0.0,) * 4, (1.0,) * 4),
               "half": ((0.5,) * 4, (0.5,) * 4)}
 
@@ -129,6 +132,7 @@ class Dataset:
         self._auto_cache = False
         self._as_torch = False
         self._shared: Dict[str, Any] = {}
+        self._process = os.getpid()
         self._position: Tuple[int, int] = (0, 0)
         self._last_report: Optional[Dict[str, Any]] = None
         self._last_text = ""
@@ -142,7 +146,8 @@ class Dataset:
         other._finishers = list(self._finishers)
         other._maps = list(self._maps)
         other._choices = list(self._choices)
-        other._shared = {name: self._shared[name] for name in ("catalogue",) if name in self._shared}
+        other._shared = {name: self._open[name] for name in ("catalogue",) if name in self._open}
+        other._process = os.getpid()
         return other
 
     def _field(self, kind: str, fields: Union[str, Sequence[str]], name: Optional[str],
@@ -310,14 +315,22 @@ class Dataset:
     # What is there.
 
     @property
+    def _open(self) -> Dict[str, Any]:
+        """What is open in this process."""
+        if self._process != os.getpid():
+            _left_behind.append(self._shared)
+            self._process, self._shared = os.getpid(), {}
+        return self._shared
+
+    @property
     def _catalogue(self) -> Any:
-        if "catalogue" not in self._shared and self._parts:
-            self._shared["catalogue"] = self._chosen(_core.Catalogue.join([part._catalogue for part in self._parts]))
-        if "catalogue" not in self._shared:
+        if "catalogue" not in self._open and self._parts:
+            self._open["catalogue"] = self._chosen(_core.Catalogue.join([part._catalogue for part in self._parts]))
+        if "catalogue" not in self._open:
             names = _core.expand_names(self._urls)
             mirrors = [_core.expand_names(one) for one in self._mirrors]
-            self._shared["catalogue"] = self._chosen(_core.Catalogue(names, mirrors, self._index_cache, self._indexed))
-        return self._shared["catalogue"]
+            self._open["catalogue"] = self._chosen(_core.Catalogue(names, mirrors, self._index_cache, self._indexed))
+        return self._open["catalogue"]
 
     def _chosen(self, catalogue: Any) -> Any:
         for choose in self._choices:
@@ -326,18 +339,18 @@ class Dataset:
 
     @property
     def _recipe(self) -> Any:
-        if "recipe" not in self._shared:
+        if "recipe" not in self._open:
             chosen = choose_cache(self._catalogue.bytes, self._catalogue.is_local) if self._auto_cache else {}
-            self._shared["recipe"] = _core.Recipe({**self._options, **chosen})
-        return self._shared["recipe"]
+            self._open["recipe"] = _core.Recipe({**self._options, **chosen})
+        return self._open["recipe"]
 
     @property
     def _keep(self) -> Any:
         if self._keep_options is None:
             return None
-        if "keep" not in self._shared:
-            self._shared["keep"] = _core.PixelKeep(*self._keep_options)
-        return self._shared["keep"]
+        if "keep" not in self._open:
+            self._open["keep"] = _core.PixelKeep(*self._keep_options)
+        return self._open["keep"]
 
     @property
     def samples(self) -> int:
@@ -359,9 +372,9 @@ class Dataset:
             number += self.samples
         if not 0 <= number < self.samples:
             raise IndexError(f"there is no sample {number}: the data set has {self.samples}")
-        if "access" not in self._shared:
-            self._shared["access"] = _core.RandomAccess(self._catalogue, self._recipe)
-        columns = self._finish(self._shared["access"].get([number]), mapped=False)
+        if "access" not in self._open:
+            self._open["access"] = _core.RandomAccess(self._catalogue, self._recipe)
+        columns = self._finish(self._open["access"].get([number]), mapped=False)
         one = tuple(column[0] for column in (columns if isinstance(columns, tuple) else (columns,)))
         return one if len(one) > 1 else one[0]
 
