@@ -65,7 +65,43 @@ Status set_normalize(TransformSpec& image, std::string_view value) {
   return {};
 }
 
-Status set_option(TransformSpec& image, std::string_view name, std::string_view value) {
+Result<FieldSpec> parse_field(std::string_view word) {
+  const auto parts = split(word, ':');
+  FieldSpec field;
+  field.kind = MR_TRY(parse_kind(parts[0]));
+  if (parts.size() > 1) {
+    for (const std::string_view one : split(parts[1], ';')) {
+      if (!one.empty()) field.any_of.push_back(lower_case(one));
+    }
+  }
+  field.name = field.any_of.empty() ? std::string(parts[0]) : field.any_of.front();
+  if (parts.size() > 2) {
+    if (field.kind != FieldKind::kImage || parts.size() > 3)
+      return make_error(Code::kInvalid, "{}: only images have options", printable(word, 80));
+    for (const std::string_view option : split(parts[2], ',')) {
+      const size_t equals = std::min(option.find('='), option.size());
+      MR_TRY(set_image_option(field.image, option.substr(0, equals),
+                              option.substr(std::min(equals + 1, option.size()))));
+    }
+  }
+  return field;
+}
+
+}  // namespace
+
+Result<FieldKind> parse_kind(std::string_view text) {
+  constexpr std::pair<std::string_view, FieldKind> kKinds[] = {{"image", FieldKind::kImage},
+                                                               {"label", FieldKind::kLabel},
+                                                               {"bytes", FieldKind::kBytes},
+                                                               {"array", FieldKind::kArray},
+                                                               {"key", FieldKind::kKey}};
+  for (const auto& [name, kind] : kKinds) {
+    if (name == text) return kind;
+  }
+  return unknown("a kind of field", text, "image, label, bytes, array, key");
+}
+
+Status set_image_option(TransformSpec& image, std::string_view name, std::string_view value) {
   if (name == "size") {
     const auto sides = split(value, 'x');
     if (sides.size() > 2) return unknown("a size", value, "224, 224x160 (width x height)");
@@ -103,41 +139,6 @@ Status set_option(TransformSpec& image, std::string_view name, std::string_view 
                  "size=N, resize=N, crop=, flip, normalize=, layout=HWC|CHW, dtype=uint8|float32|float16, "
                  "channels=gray|rgb|rgba");
 }
-
-Result<FieldSpec> parse_field(std::string_view word) {
-  constexpr std::pair<std::string_view, FieldKind> kKinds[] = {{"image", FieldKind::kImage},
-                                                               {"label", FieldKind::kLabel},
-                                                               {"bytes", FieldKind::kBytes},
-                                                               {"array", FieldKind::kArray},
-                                                               {"key", FieldKind::kKey}};
-  const auto parts = split(word, ':');
-  FieldSpec field;
-  bool known = false;
-  for (const auto& [name, kind] : kKinds) {
-    if (name != parts[0]) continue;
-    field.kind = kind;
-    known = true;
-  }
-  if (!known) return unknown("a kind of field", parts[0], "image, label, bytes, array, key");
-  if (parts.size() > 1) {
-    for (const std::string_view one : split(parts[1], ';')) {
-      if (!one.empty()) field.any_of.push_back(lower_case(one));
-    }
-  }
-  field.name = field.any_of.empty() ? std::string(parts[0]) : field.any_of.front();
-  if (parts.size() > 2) {
-    if (field.kind != FieldKind::kImage || parts.size() > 3)
-      return make_error(Code::kInvalid, "{}: only images have options", printable(word, 80));
-    for (const std::string_view option : split(parts[2], ',')) {
-      const size_t equals = std::min(option.find('='), option.size());
-      MR_TRY(set_option(field.image, option.substr(0, equals),
-                        option.substr(std::min(equals + 1, option.size()))));
-    }
-  }
-  return field;
-}
-
-}  // namespace
 
 Result<std::vector<FieldSpec>> parse_fields(std::string_view text) {
   std::vector<FieldSpec> fields;

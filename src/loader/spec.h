@@ -14,5 +14,8 @@
 namespace millrace::loader {
 
 Result<std::vector<FieldSpec>> parse_fields(std::string_view text);
+Result<FieldKind> parse_kind(std::string_view text);
+// size=224, crop=random_resized, flip …; a value may be empty.
+Status set_image_option(decode::TransformSpec& image, std::string_view name, std::string_view value);
 
 }  // namespace millrace::loader

@@ -11,6 +11,7 @@
 #include "loader/quality.h"
 #include "loader/random_access.h"
 #include "loader/report.h"
+#include "loader/spec.h"
 #include "loader/state.h"
 #include "python/bindings.h"
 
@@ -236,6 +237,11 @@ struct AccessHandle {
   std::shared_ptr<transfer::Stores> stores;
   std::unique_ptr<loader::RandomAccess> access;
   loader::Recipe recipe;
+  const pid_t process = ::getpid();
+
+  ~AccessHandle() {
+    if (::getpid() != process) static_cast<void>(access.release());
+  }
 
   py::tuple get(const std::vector<uint64_t>& numbers, uint64_t epoch) {
     Result<SharedBatch> batch;
@@ -247,37 +253,10 @@ struct AccessHandle {
   }
 };
 
-template <typename Kind>
-Kind choose(const std::string& text, std::initializer_list<std::pair<const char*, Kind>> choices,
-            const char* what) {
-  std::string known;
-  for (const auto& [name, kind] : choices) {
-    if (text == name) return kind;
-    known += fmt::format("{}{}", known.empty() ? "" : ", ", name);
-  }
-  throw py::value_error(fmt::format("{} is {}, not {}", what, known, text));
-}
-
 decode::TransformSpec image_spec(const py::dict& options) {
-  using Spec = decode::TransformSpec;
-  Spec spec;
-  const auto text = [&](const char* name) { return options[name].cast<std::string>(); };
-  spec.channels = choose<decode::Channels>(
-      text("channels"),
-      {{"rgb", decode::Channels::kRgb}, {"gray", decode::Channels::kGray}, {"rgba", decode::Channels::kRgba}},
-      "channels");
-  spec.crop = choose<Spec::Crop>(text("crop"),
-                                 {{"none", Spec::Crop::kNone},
-                                  {"center", Spec::Crop::kCenter},
-                                  {"random", Spec::Crop::kRandom},
-                                  {"random_resized", Spec::Crop::kRandomResized}},
-                                 "crop");
-  spec.type = choose<Spec::Type>(
-      text("dtype"),
-      {{"uint8", Spec::Type::kUint8}, {"float32", Spec::Type::kFloat32}, {"float16", Spec::Type::kFloat16}},
-      "dtype");
-  spec.layout = choose<Spec::Layout>(text("layout"),
-                                     {{"HWC", Spec::Layout::kHwc}, {"CHW", Spec::Layout::kChw}}, "layout");
+  decode::TransformSpec spec;
+  for (const char* name : {"channels", "crop", "dtype", "layout"})
+    value_or_raise(loader::set_image_option(spec, name, options[name].cast<std::string>()));
   spec.resize = options["resize"].cast<uint32_t>();
   spec.size = {options["width"].cast<uint32_t>(), options["height"].cast<uint32_t>()};
   std::tie(spec.scale_from, spec.scale_to) = options["scale"].cast<std::pair<double, double>>();
@@ -294,13 +273,7 @@ loader::FieldSpec field_spec(const py::dict& options) {
   loader::FieldSpec field;
   field.name = options["name"].cast<std::string>();
   field.any_of = options["any_of"].cast<std::vector<std::string>>();
-  field.kind = choose<loader::FieldKind>(options["kind"].cast<std::string>(),
-                                         {{"image", loader::FieldKind::kImage},
-                                          {"label", loader::FieldKind::kLabel},
-                                          {"bytes", loader::FieldKind::kBytes},
-                                          {"array", loader::FieldKind::kArray},
-                                          {"key", loader::FieldKind::kKey}},
-                                         "kind");
+  field.kind = value_or_raise(loader::parse_kind(options["kind"].cast<std::string>()));
   if (options.contains("ragged")) field.ragged = options["ragged"].cast<bool>();
   if (field.kind == loader::FieldKind::kImage) field.image = image_spec(options);
   return field;
