@@ -1,0 +1,571 @@
+"""Servers that die, stall, lie and change: the loader gives the same samples in the end, or an error that names shard
+and place; it never waits for ever."""
+import json
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+import millrace
+from millrace import Dataset
+from troubled_server import Server, always, once, times
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "scenarios"))
+from conftest import binary  # noqa: E402
+from nodes import Node  # noqa: E402
+
+SHARDS, SAMPLES = 3, 40
+NAMES = "s-{0..2}.tar"
+# Ends a test that hangs; no result depends on it.
+HANG_SECONDS = 100
+
+
+@pytest.fixture(autouse=True)
+def no_hang():
+    def fail(*_):
+        raise TimeoutError(f"still waiting after {HANG_SECONDS} s")
+    signal.signal(signal.SIGALRM, fail)
+    signal.alarm(HANG_SECONDS)
+    yield
+    signal.alarm(0)
+
+
+@pytest.fixture(autouse=True)
+def own_index_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+
+
+def write_shards(directory, seed=1):
+    noise = random.Random(seed)
+    with millrace.ShardWriter(str(directory / "s-%d.tar"), max_samples=SAMPLES) as writer:
+        for number in range(SHARDS * SAMPLES):
+            writer.add(f"{number:04}", {"bin": noise.randbytes(20_000 + 100 * (number % 7)), "cls": str(number).encode()})
+
+
+def without_indexes(directory):
+    for index in directory.glob("*.mri"):
+        index.unlink()
+
+
+@pytest.fixture
+def shards(tmp_path):
+    directory = tmp_path / "shards"
+    directory.mkdir()
+    write_shards(directory)
+    return directory
+
+
+@pytest.fixture
+def server(shards):
+    with Server(shards) as running:
+        yield running
+
+
+def described(urls, **options):
+    """Requests of some hundred kilobytes: several for each shard."""
+    options = {"seed": 5, "memory": "4MiB", **options}
+    return Dataset(urls, **options).shuffle(30).key().bytes("bin").label("cls").batch(16)
+
+
+def samples(ds, epoch=0):
+    return [(key, value, int(label)) for keys, values, labels in ds.epoch(epoch) for key, value, label in zip(keys, values, labels)]
+
+
+@pytest.fixture
+def wanted(shards):
+    found = samples(described(str(shards / NAMES)))
+    assert sorted(label for _, _, label in found) == list(range(SHARDS * SAMPLES))
+    return found
+
+
+# Failures that pass: the same samples in the end.
+
+def seconds_passed(ask):
+    """Stands still in the middle of the body, then lets go."""
+    def stall():
+        time.sleep(0.5)
+        return ask.reset()
+    return ask.answer(cut_after=30_000, then=stall)
+
+
+PASSING = {
+    "cut in the body": lambda ask: ask.answer(cut_after=70_001),
+    "cut in the head of a member": lambda ask: ask.answer(cut_after=100),
+    "cut before the body": lambda ask: ask.answer(cut_after=0),
+    "reset in the body": lambda ask: ask.answer(cut_after=70_001, then=ask.reset),
+    "reset before an answer": lambda ask: ask.reset(),
+    "closed before an answer": lambda ask: ask.close(),
+    "stalled, then reset": seconds_passed,
+    "503": lambda ask: ask.fail(503),
+    "503, come back at once": lambda ask: ask.fail(503, ("retry-after", 0)),
+    "429": lambda ask: ask.fail(429),
+    "500": lambda ask: ask.fail(500),
+}
+
+
+@pytest.mark.parametrize("what", PASSING)
+def test_a_failure_that_passes_costs_no_sample(server, wanted, what):
+    server.trouble = times(3, PASSING[what])
+    assert samples(described(server.url(NAMES))) == wanted
+    assert server.trouble.happened == 3
+
+
+def test_a_server_that_cuts_every_answer_is_read_piece_by_piece(server, wanted):
+    server.trouble = always(lambda ask: ask.answer(cut_after=60_000))
+    assert samples(described(server.url(NAMES))) == wanted
+    assert server.count() >= sum(file.stat().st_size for file in server.directory.glob("*.tar")) // 60_000
+
+
+def test_a_server_that_dies_in_a_shard_and_comes_back_is_found_again(server, wanted):
+    ds = described(server.url(NAMES))
+    found, before = [], 0
+    with ds.epoch(0) as batches:
+        for number, (keys, values, labels) in enumerate(batches):
+            found += zip(keys, values, labels.tolist())
+            if number == 0:
+                server.stop()
+                before = server.count()
+                back = threading.Timer(0.4, server.start)
+                back.start()
+    back.join()
+    assert found == wanted
+    assert server.count() > before, "everything had been fetched before the server died"
+
+
+def test_a_server_without_ranges_is_read_all_the_same(server, wanted):
+    def whole(ask):
+        ask.headers.pop("range", None)
+        return ask.answer()
+    server.trouble = always(whole)
+    assert samples(described(server.url(NAMES))) == wanted
+
+
+def test_redirects_are_followed(server, wanted):
+    def moved(ask):
+        if not ask.path.startswith("/old/"):
+            return False
+        return ask.fail(302, ("location", ask.path.removeprefix("/old")))
+    server.trouble = moved
+    assert samples(described(server.url("old/" + NAMES))) == wanted
+
+
+# Failures that stay: an error that says where.
+
+def test_a_missing_shard_is_named(server, shards):
+    (shards / "s-1.tar").unlink()
+    with pytest.raises(millrace.NotFoundError, match=r"/s-1\.tar does not exist"):
+        len(described(server.url(NAMES)))
+
+
+def test_a_shard_that_vanishes_is_named_with_its_bytes(server, shards):
+    ds = described(server.url(NAMES))
+    len(ds)
+    (shards / "s-1.tar").unlink()
+    with pytest.raises(millrace.NotFoundError, match=r"s-1\.tar.*fetching bytes \d+ to \d+ of http.*s-1\.tar.*404"):
+        samples(ds)
+
+
+def test_a_redirect_loop_ends(server):
+    server.trouble = always(lambda ask: ask.fail(302, ("location", ask.path)), when=lambda ask: True)
+    with pytest.raises(millrace.UnavailableError, match=r"s-\d\.tar.*redirected more than 5 times"):
+        len(described(server.url(NAMES)))
+    assert len(server.asked) <= 6 * SHARDS
+
+
+def test_a_server_that_always_answers_503_is_given_up(server):
+    ds = described(server.url(NAMES))
+    len(ds)
+    server.trouble = always(lambda ask: ask.fail(503, ("retry-after", 0)))
+    with pytest.raises(millrace.UnavailableError, match=r"s-\d\.tar.*503"):
+        samples(ds)
+
+
+def test_a_server_that_is_gone_is_named(server):
+    ds = described(server.url(NAMES), fetch_threads=1)
+    len(ds)
+    server.stop()
+    with pytest.raises(millrace.UnavailableError, match=r"s-\d\.tar.*127\.0\.0\.1.*refused"):
+        samples(ds)
+
+
+def test_short_bodies_of_a_server_that_insists_are_an_error(server):
+    """Says the full length, never sends a byte more than it likes."""
+    ds = described(server.url(NAMES))
+    len(ds)
+    limit = 100_000
+
+    def short(ask):
+        first = int(ask.headers["range"].split("=")[1].split("-")[0])
+        return ask.answer(cut_after=max(0, limit - first))
+    server.trouble = always(short)
+    with pytest.raises(millrace.Error, match=r"s-\d\.tar.*fetching bytes"):
+        samples(ds)
+
+
+def test_an_object_that_shrank_says_so(server, shards):
+    """No entity tags to tell by: the length in the answer does."""
+    ds = described(server.url(NAMES))
+    len(ds)
+    server.trouble = always(lambda ask: ask.send(206, [("content-length", 10), ("content-range", "bytes 0-9/10")], b"x" * 10))
+    with pytest.raises(millrace.CorruptError, match=r"s-\d\.tar"):
+        samples(ds)
+
+
+@pytest.mark.parametrize("how", ["before", "in the middle"])
+def test_an_object_that_changes_is_never_mixed(server, shards, tmp_path, how):
+    ds = described(server.url(NAMES))
+    len(ds)
+    other = tmp_path / "other"
+    other.mkdir()
+    write_shards(other, seed=2)  # the same names and sizes, other bytes
+
+    def swap(ask):
+        for shard in other.glob("*.tar"):
+            os.replace(shard, shards / shard.name)
+        return ask.close()
+    if how == "before":
+        server.trouble = once(lambda ask: swap(ask))
+    else:
+        server.trouble = once(lambda ask: ask.answer(cut_after=50_000, then=lambda: swap(ask)))
+    with pytest.raises(millrace.CorruptError, match=r"s-\d\.tar changed while it was read"):
+        samples(ds)
+
+
+def test_a_server_that_swaps_the_object_behind_one_tag_is_caught_by_the_tar(server, tmp_path):
+    """Bytes moved by one: every header's checksum is wrong."""
+    ds = described(server.url(NAMES))
+    len(ds)
+    server.trouble = always(lambda ask: ask.answer(change=lambda body: b"\0" + body[:-1]))
+    with pytest.raises(millrace.CorruptError, match=r"s-\d\.tar: sample \d+ at byte \d+"):
+        samples(ds)
+
+
+def test_a_flipped_bit_in_a_header_names_the_sample(server, shards):
+    ds = described(server.url("s-0.tar"))
+    len(ds)
+    server.trouble = always(lambda ask: ask.answer(change=lambda body: body[:3] + bytes([body[3] ^ 1]) + body[4:]))
+    with pytest.raises(millrace.CorruptError, match=r"s-0\.tar: sample \d+ at byte \d+.*checksum"):
+        samples(ds)
+
+
+def test_bad_samples_of_a_bad_wire_can_be_left_out_and_are_reported(server):
+    url = server.url("s-0.tar")
+    ds = Dataset(url, on_error="skip", memory="4MiB").key().bytes("bin").batch(16)
+    len(ds)
+    server.trouble = once(lambda ask: ask.answer(change=lambda body: body[:3] + bytes([body[3] ^ 1]) + body[4:]))
+    assert sum(len(keys) for keys, _ in ds.epoch(0)) == SAMPLES - 1
+    assert "1 samples could not be used" in ds.report()
+
+
+def test_a_head_without_a_length_says_what_is_missing(server):
+    server.trouble = always(lambda ask: ask.answer(length=False), when=lambda ask: ask.method == "HEAD")
+    with pytest.raises(millrace.UnsupportedError, match=r"s-\d\.tar: the server does not say its length"):
+        len(described(server.url(NAMES)))
+
+
+def test_closing_ends_a_stall_at_once(server):
+    held = threading.Event()
+
+    def stall():
+        held.set()
+        released.wait(HANG_SECONDS)
+    released = threading.Event()
+    ds = described(server.url(NAMES))
+    len(ds)
+    server.trouble = always(lambda ask: ask.answer(cut_after=1000, then=stall))
+    batches = ds.epoch(0)
+    assert held.wait(HANG_SECONDS)
+    started = time.monotonic()
+    batches.close()
+    released.set()
+    assert time.monotonic() - started < 10
+
+
+# Indexes.
+
+def test_an_index_beside_the_shard_is_used(server, wanted):
+    assert samples(described(server.url(NAMES))) == wanted
+    assert server.count(suffix=".mri") == SHARDS
+    whole = sum(file.stat().st_size for file in server.directory.glob("*.tar"))
+    assert server.count() < 2 * (whole // 100_000 + SHARDS)
+
+
+def test_without_an_index_it_is_built_once_and_kept(server, shards, wanted, tmp_path):
+    without_indexes(shards)
+    assert samples(described(server.url(NAMES))) == wanted
+    built = list((tmp_path / "xdg/millrace/indexes").glob("*.mri"))
+    assert len(built) == SHARDS
+    before = server.count()
+    len(described(server.url(NAMES)))
+    assert server.count() == before
+
+
+def test_a_kept_index_that_is_damaged_is_built_anew(server, shards, wanted, tmp_path):
+    without_indexes(shards)
+    len(described(server.url(NAMES)))
+    for kept in (tmp_path / "xdg/millrace/indexes").glob("*.mri"):
+        kept.write_bytes(kept.read_bytes()[:100])
+    assert samples(described(server.url(NAMES))) == wanted
+
+
+@pytest.mark.parametrize("damage", [lambda index: index[:50], lambda index: b"", lambda index: b"x" * len(index),
+                                    lambda index: index[:70] + bytes([index[70] ^ 255]) + index[71:]])
+def test_a_damaged_index_beside_the_shard_is_not_trusted(server, shards, wanted, damage):
+    for index in shards.glob("*.mri"):
+        index.write_bytes(damage(index.read_bytes()))
+    assert samples(described(server.url(NAMES))) == wanted
+
+
+def test_an_index_is_built_over_cut_connections(server, shards, wanted):
+    without_indexes(shards)
+    server.trouble = times(6, lambda ask: ask.answer(cut_after=200_000))
+    assert samples(described(server.url(NAMES))) == wanted
+
+
+# Mirrors.
+
+def test_a_mirror_takes_over_when_the_first_place_fails(server, shards, wanted):
+    with Server(shards) as mirror:
+        ds = described(server.url(NAMES), mirrors=[mirror.url(NAMES)])
+        len(ds)
+        server.trouble = always(lambda ask: ask.fail(404))
+        assert samples(ds) == wanted
+        assert mirror.count() > 0
+
+
+def test_a_mirror_takes_over_in_the_middle(server, shards, wanted):
+    with Server(shards) as mirror:
+        ds = described(server.url(NAMES), mirrors=[mirror.url(NAMES)])
+        len(ds)
+        server.trouble = always(lambda ask: ask.answer(cut_after=0) if server.count() > 4 else False)
+        assert samples(ds) == wanted
+
+
+def test_a_local_copy_is_a_mirror(server, shards, wanted):
+    ds = described(server.url(NAMES), mirrors=[str(shards / NAMES)])
+    len(ds)
+    server.trouble = always(lambda ask: ask.fail(404))
+    assert samples(ds) == wanted
+
+
+def test_the_error_is_that_of_the_first_place_when_all_fail(server, shards):
+    with Server(shards) as mirror:
+        ds = described(server.url(NAMES), mirrors=[mirror.url(NAMES)])
+        len(ds)
+        server.trouble = mirror.trouble = always(lambda ask: ask.fail(404))
+        with pytest.raises(millrace.NotFoundError, match=rf":{server.port}/s-\d\.tar"):
+            samples(ds)
+
+
+# The store.
+
+@pytest.fixture
+def node(tmp_path):
+    directory = tmp_path / "node"
+    directory.mkdir()
+    with Node(directory) as running:
+        yield running
+
+
+def put_shards(node, shards, bucket="train"):
+    for shard in shards.glob("*.tar"):
+        assert node.put(f"/{bucket}/{shard.name}", shard.read_bytes()).status == 200
+
+
+def test_the_store_gives_the_index(node, shards, wanted, tmp_path):
+    put_shards(node, shards)
+    assert samples(described(f"{node.url}/train/{NAMES}")) == wanted
+    assert not (tmp_path / "xdg").exists()
+
+
+def test_addresses_of_the_store_and_of_s3(node, shards, wanted, monkeypatch):
+    put_shards(node, shards)
+    monkeypatch.setenv("MILLRACE_ENDPOINT", node.url)
+    assert samples(described(f"mr://train/{NAMES}")) == wanted
+    assert samples(described("mr://train/*.tar")) == wanted
+    monkeypatch.setenv("AWS_ENDPOINT_URL", node.url)
+    assert samples(described(f"s3://train/{NAMES}")) == wanted
+
+
+def test_keys_open_a_closed_store(shards, wanted, tmp_path, monkeypatch):
+    directory = tmp_path / "closed"
+    directory.mkdir()
+    make_key = [binary(), "--json", "keys", "create", "--data", str(directory / "data"), "--admin"]
+    key = json.loads(subprocess.run(make_key, check=True, capture_output=True).stdout)
+    with Node(directory) as node, monkeypatch.context() as environment:
+        with pytest.raises(millrace.DeniedError, match=r"train/s-\d\.tar.*403"):
+            len(described(f"{node.url}/train/{NAMES}"))
+        environment.setenv("MILLRACE_ENDPOINT", node.url)
+        environment.setenv("MILLRACE_ACCESS_KEY", key["access_key"])
+        environment.setenv("MILLRACE_SECRET_KEY", key["secret_key"])
+        subprocess.run([binary(), "mb", "mr://train"], check=True, capture_output=True)
+        subprocess.run([binary(), "put", *map(str, shards.glob("*.tar")), "mr://train/"], check=True, capture_output=True)
+        assert samples(described(f"mr://train/{NAMES}")) == wanted
+        assert samples(described(f"{node.url}/train/{NAMES}")) == wanted
+        environment.delenv("MILLRACE_ACCESS_KEY")
+        environment.delenv("MILLRACE_SECRET_KEY")
+        environment.setenv("AWS_ENDPOINT_URL", node.url)
+        environment.setenv("AWS_ACCESS_KEY_ID", key["access_key"])
+        environment.setenv("AWS_SECRET_ACCESS_KEY", key["secret_key"])
+        assert samples(described(f"s3://train/{NAMES}")) == wanted
+        environment.setenv("AWS_SECRET_ACCESS_KEY", "another")
+        with pytest.raises(millrace.DeniedError, match=r"s-\d\.tar"):
+            len(described(f"s3://train/{NAMES}"))
+
+
+def sent_bytes(node):
+    lines = node.get("/-/metrics").body.decode().splitlines()
+    return sum(float(line.split()[-1]) for line in lines if line.startswith("millrace_request_sent_bytes"))
+
+
+def test_a_node_killed_and_started_again_in_an_epoch_is_found_again(node, shards, wanted):
+    put_shards(node, shards)
+    found = []
+    with described(f"{node.url}/train/{NAMES}").epoch(0) as batches:
+        for number, (keys, values, labels) in enumerate(batches):
+            found += zip(keys, values, labels.tolist())
+            if number == 1:
+                node.kill()
+                node.start()
+    assert found == wanted
+    assert sent_bytes(node) > 500_000, "everything had been fetched before the node died"
+
+
+# The node's cache.
+
+def cached(server, directory, **options):
+    return described(server.url(NAMES)).cache(str(directory), **options)
+
+
+def test_a_second_epoch_asks_the_server_for_nothing(server, wanted, tmp_path):
+    ds = cached(server, tmp_path / "cache")
+    assert samples(ds) == wanted
+    before = server.count()
+    assert samples(ds) == wanted
+    assert sorted(samples(ds, 1)) == sorted(wanted)
+    assert server.count() == before
+    assert samples(cached(server, tmp_path / "cache")) == wanted
+    assert server.count() == before
+
+
+PROGRAM = """
+import sys
+sys.path[:0] = [{package!r}, {here!r}]
+import test_loader_faults as tests
+ds = tests.described({url!r}).cache({directory!r})
+print("ready", flush=True)
+sys.stdin.readline()
+found = tests.samples(ds)
+import hashlib
+print(hashlib.md5(repr(found).encode()).hexdigest(), flush=True)
+"""
+
+
+def reader(server, directory):
+    program = PROGRAM.format(package=os.path.dirname(os.path.dirname(millrace.__file__)), here=os.path.dirname(__file__),
+                             url=server.url(NAMES), directory=str(directory))
+    process = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+def test_two_processes_fetch_every_block_once(server, tmp_path):
+    samples(cached(server, tmp_path / "alone"))
+    alone = server.count()
+    readers = [reader(server, tmp_path / "shared") for _ in range(2)]
+    # Slow enough that both want the same blocks at the same time.
+    server.trouble = always(lambda ask: time.sleep(0.02))
+    for process in readers:
+        process.stdin.write("\n")
+        process.stdin.flush()
+    first, second = (process.communicate(timeout=HANG_SECONDS)[0] for process in readers)
+    assert first == second and len(first) == 33
+    assert server.count() == 2 * alone
+
+
+def test_a_process_killed_while_it_fills_leaves_no_bad_block(server, wanted, tmp_path):
+    for stop_at in (1, 3, 6):
+        process = reader(server, tmp_path / "cache")
+        before, reached = server.count(), threading.Event()
+
+        def slow(ask):
+            if ask.is_data and server.count() - before >= stop_at:
+                reached.set()
+            time.sleep(0.02)
+            return False
+        server.trouble = slow
+        process.stdin.write("\n")
+        process.stdin.flush()
+        assert reached.wait(HANG_SECONDS)
+        process.kill()
+        process.communicate(timeout=HANG_SECONDS)
+        server.trouble = lambda ask: False
+    assert samples(cached(server, tmp_path / "cache")) == wanted
+
+
+def blocks(directory):
+    return sorted(directory.rglob("*.block"))
+
+
+@pytest.mark.parametrize("tear", [lambda block: block[:len(block) // 2], lambda block: b"",
+                                  lambda block: block[:1000] + bytes([block[1000] ^ 1]) + block[1001:]])
+def test_a_torn_block_is_fetched_again(server, wanted, tmp_path, tear):
+    samples(cached(server, tmp_path / "cache"))
+    torn = blocks(tmp_path / "cache")[:3]
+    for block in torn:
+        block.write_bytes(tear(block.read_bytes()))
+    before = server.count()
+    assert samples(cached(server, tmp_path / "cache")) == wanted
+    assert server.count() == before + len(torn)
+    assert samples(cached(server, tmp_path / "cache")) == wanted
+    assert server.count() == before + len(torn)
+
+
+def test_the_cap_holds(server, wanted, tmp_path):
+    cap = 1_000_000
+    for epoch in range(3):
+        assert sorted(samples(cached(server, tmp_path / "cache", max_bytes=cap), epoch)) == sorted(wanted)
+        kept = [block.stat().st_size for block in blocks(tmp_path / "cache")]
+        assert 0 < sum(kept) <= cap
+
+
+def test_equal_names_on_two_servers_never_meet(server, wanted, tmp_path):
+    other = tmp_path / "other"
+    other.mkdir()
+    write_shards(other, seed=2)
+    with Server(other) as second:
+        # The same tag for both: only the address tells them apart.
+        server.trouble = second.trouble = lambda ask: ask.answer(tag='"same"')
+        assert samples(cached(server, tmp_path / "cache")) == wanted
+        theirs = samples(cached(second, tmp_path / "cache"))
+        assert theirs == samples(described(str(other / NAMES))) != wanted
+        assert samples(cached(server, tmp_path / "cache")) == wanted
+
+
+def test_a_shard_that_was_replaced_is_not_served_from_old_blocks(server, shards, wanted, tmp_path):
+    assert samples(cached(server, tmp_path / "cache")) == wanted
+    write_shards(shards, seed=2)
+    now = samples(described(str(shards / NAMES)))
+    assert samples(cached(server, tmp_path / "cache")) == now != wanted
+
+
+def test_a_cache_that_cannot_be_made_says_so(server, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(millrace.Error, match="cache directory"):
+        samples(cached(server, tmp_path / "file" / "cache"))
+
+
+def test_a_full_cache_drive_costs_time_only(server, wanted, tmp_path):
+    """Blocks cannot be written: as if there were no cache."""
+    directory = tmp_path / "cache"
+    directory.mkdir()
+    for place in range(256):
+        (directory / f"{place:02x}").write_text("")  # where the directories of blocks would be
+    assert samples(cached(server, directory)) == wanted
+    assert blocks(directory) == []
