@@ -35,11 +35,18 @@ run "millrace tar verify cut.repaired.tar"
 chapter "7. A store: one command, plain HTTP"
 port=$(/usr/bin/python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
 store="http://127.0.0.1:$port"
-printf '\033[2m$ millrace up --data store --listen 127.0.0.1:%s &\033[0m\n' "$port"
-millrace --quiet up --data store --listen "127.0.0.1:$port" &
-node=$!
-trap 'kill -TERM $node 2>/dev/null; wait $node 2>/dev/null || true' EXIT
-until curl -sf "$store/-/ready" > ready.json; do kill -0 $node; done
+start_node() {
+  printf '\033[2m$ millrace up --data store --listen 127.0.0.1:%s &\033[0m\n' "$port"
+  millrace --quiet up --data store --listen "127.0.0.1:$port" &
+  node=$!
+  trap 'kill -TERM $node 2>/dev/null; wait $node 2>/dev/null || true' EXIT
+  until curl -sf "$store/-/ready" > ready.json; do kill -0 $node; done
+}
+stop_node() {
+  kill -TERM $node && wait $node
+  trap - EXIT
+}
+start_node
 run "curl -sf -T shuffled-000000.tar $store/train/shuffled-000000.tar"
 run "millrace put 'shuffled-{000001..000005}.tar' $store/train/"
 run "../examples/fashion_mnist.py test | millrace shard - --max-samples 5000 -o $store/test/test-%06d.tar"
@@ -54,9 +61,21 @@ run "millrace tar stat '$store/train/shuffled-{000000..000001}.tar' | sed -n 1,3
 
 chapter "9. What it did"
 run "curl -sf $store/-/metrics | grep -E '^millrace_(request_sent_bytes|request_received_bytes|drive_bytes)' | sed -n 1,8p"
-kill -TERM $node && wait $node
-trap - EXIT
+stop_node
 run "millrace fsck --deep store/drive"
+
+chapter "10. Batches: fetched, untarred, shuffled, decoded and collated by threads; the report says which stage limits"
+start_node
+run "millrace load '$store/train/shuffled-{000000..000005}.tar' --spec 'image:png:size=28,channels=gray label:cls' --shuffle 20000 --batch 256"
+export PYTHONPATH="$PWD/../build/python"
+cat > batch.py <<PYTHON
+import millrace
+ds = millrace.Dataset("$store/train/shuffled-{000000..000005}.tar", seed=1).shuffle(20_000).image("png", size=28, normalize="half", layout="CHW").label("cls").batch(256)
+for images, labels in ds.epoch(0, rank=0, world=2): print(images.shape, images.dtype, labels.shape, labels[:8]); break
+PYTHON
+run "cat batch.py"
+run "/usr/bin/python3 batch.py"
+stop_node
 
 chapter "Summary"
 millrace tar stat --json 'shuffled-*.tar' > stat.json
