@@ -146,6 +146,63 @@ def test_a_server_without_ranges_is_read_all_the_same(server, wanted):
     assert samples(described(server.url(NAMES))) == wanted
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_server_that_fails_at_random_costs_no_sample(server, wanted, seed):
+    print("seed", seed)
+    chance, lock = random.Random(seed), threading.Lock()
+
+    def fail_at_times(ask):
+        with lock:
+            what = chance.choice(list(PASSING)) if chance.random() < 0.4 else None
+        return PASSING[what](ask) if what else False
+    server.trouble = always(fail_at_times, when=lambda ask: ask.method == "GET")
+    assert samples(described(server.url(NAMES), fetch_threads=3)) == wanted
+
+
+def test_single_reads_survive_cuts_too(server, wanted):
+    """A window beyond the memory: samples are read one by one. And samples by number."""
+    local = described(str(server.directory / NAMES), memory="1MiB").shuffle(100)
+    remote = described(server.url(NAMES), memory="1MiB").shuffle(100)
+    server.trouble = always(lambda ask: ask.answer(cut_after=9000))
+    assert samples(remote) == samples(local)
+    assert "one by one" in remote.report()
+    assert remote[57] == local[57] and remote[57][0] == "0057"
+
+
+@pytest.mark.parametrize("suffix", ["tar.gz", "tar.zst"])
+def test_compressed_shards_survive_cuts_too(tmp_path, suffix):
+    directory = tmp_path / "compressed"
+    directory.mkdir()
+    with millrace.ShardWriter(str(directory / f"c-%d.{suffix}"), max_samples=SAMPLES) as writer:
+        noise = random.Random(3)
+        for number in range(2 * SAMPLES):
+            writer.add(f"{number:04}", {"bin": noise.randbytes(20_000), "cls": str(number).encode()})
+    local = samples(described(str(directory / f"c-{{0..1}}.{suffix}")))
+    assert sorted(label for _, _, label in local) == list(range(2 * SAMPLES))
+    with Server(directory) as server:
+        server.trouble = always(lambda ask: ask.answer(cut_after=70_000), when=lambda ask: ask.method == "GET" and "c-" in ask.path)
+        assert samples(described(server.url(f"c-{{0..1}}.{suffix}"))) == local
+        assert server.trouble.happened > 10
+
+
+def test_after_a_failure_the_state_goes_on_where_it_was(server, wanted):
+    ds = described(server.url(NAMES), fetch_threads=1)
+    len(ds)
+    found = []
+    server.trouble = always(lambda ask: ask.fail(404) if server.count() > 3 else False)
+    with pytest.raises(millrace.NotFoundError):
+        for keys, values, labels in ds:
+            found += zip(keys, values, labels.tolist())
+    assert 0 < len(found) < len(wanted)
+    state = ds.state_dict()
+    server.trouble = lambda ask: False
+    again = described(server.url(NAMES))
+    again.load_state_dict(state)
+    for keys, values, labels in again:
+        found += zip(keys, values, labels.tolist())
+    assert found == wanted
+
+
 def test_redirects_are_followed(server, wanted):
     def moved(ask):
         if not ask.path.startswith("/old/"):
