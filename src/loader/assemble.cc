@@ -164,7 +164,11 @@ Status Filling::fill(const Element& element, size_t slot, Batch& batch, Scratch&
     auto filled = field.kind == FieldKind::kImage
                       ? fill_image(found->bytes, i, element, column, slot, key, scratch.workspace)
                       : fill_field(*found, i, column, slot);
-    if (!filled) return std::move(filled).within("member " + printable(found->name));
+    if (!filled) {
+      return filled.take_error()
+          .within("member " + printable(found->name))
+          .at(found->name, found->data_offset);
+    }
   }
   meters_.decode.busy_ns.fetch_add(steady_ns() - parsed, std::memory_order_relaxed);
   meters_.decode.count.fetch_add(recipe_.fields.size(), std::memory_order_relaxed);
@@ -232,7 +236,8 @@ bool Assembly::work(const Filling& filling, Scratch& scratch) {
       auto filled = filling.fill(plan_.elements[slot], slot, *batch_, scratch);
       if (!filled) {
         std::lock_guard lock(mutex_);
-        failed_.push_back({slot, filled.take_error()});
+        std::string member = filled.error().place() ? filled.error().place()->member : "";
+        failed_.push_back({slot, std::move(member), filled.take_error()});
       }
       plan_.elements[slot].chunk = nullptr;  // its memory may go
       plan_.elements[slot].columns.clear();
@@ -249,9 +254,12 @@ Result<std::shared_ptr<Batch>> Assembly::finish(const Filling& filling, std::vec
   for (Failed& failed : failed_) {
     const Element& element = plan_.elements[failed.slot];
     const Shard& shard = filling.catalogue().shards()[element.sample.shard];
-    Error error = std::move(failed.error).within(place_of(shard, element));
-    if (policy == OnError::kFail) return error;
+    const uint64_t offset = shard.index ? shard.range(element.sample.ordinal).offset : 0;
+    Error error = std::move(failed.error).within(place_of(shard, element)).at(failed.member, offset);
     faults.push_back({shard.name(), error.message(), plan_.epoch, plan_.number});
+    // A source that is gone is not the sample's fault: leaving samples out would empty the epoch.
+    if (policy == OnError::kFail || error.code() == Code::kUnavailable || error.code() == Code::kDenied)
+      return error;
   }
   std::vector<bool> is_bad(plan_.elements.size());
   for (const Failed& failed : failed_) is_bad[failed.slot] = true;

@@ -91,6 +91,7 @@ class Assembly {
  private:
   struct Failed {
     size_t slot;
+    std::string member;  // where it is known
     Error error;
   };
   BatchPlan plan_;

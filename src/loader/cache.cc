@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <vector>
 
@@ -71,12 +72,24 @@ struct Kept {
   fs::path path;
 };
 
+// What a killed process was writing; whoever still writes has touched his file a moment ago.
+bool is_abandoned(const fs::directory_entry& entry) {
+  std::error_code problem;
+  const auto used = entry.last_write_time(problem);
+  return entry.path().extension() == ".tmp" && !problem &&
+         fs::file_time_type::clock::now() - used > std::chrono::hours(1);
+}
+
 std::vector<Kept> list_blocks(const std::string& directory) {
   std::vector<Kept> found;
   std::error_code problem;
   for (fs::recursive_directory_iterator entry(directory, problem), end; entry != end;
        entry.increment(problem)) {
     if (problem) break;
+    if (is_abandoned(*entry)) {
+      std::error_code ignored;
+      fs::remove(entry->path(), ignored);
+    }
     if (entry->path().extension() != kBlockSuffix) continue;
     const auto used = entry->last_write_time(problem);
     const auto bytes = entry->file_size(problem);

@@ -63,11 +63,20 @@ class Opening {
       if (net::is_url(source.name)) source.location = MR_TRY(stores_.find(source.name));
     }
     if (!options_.indexed) return opened;
-    Source& first = opened.shard.sources.front();
-    tar::Index index =
-        first.location ? MR_TRY(find_remote(first, opened.origin)) : MR_TRY(find_local(first, opened.origin));
-    opened.shard.index = std::make_shared<const tar::Index>(std::move(index));
-    return opened;
+    std::optional<Error> failure;
+    auto& sources = opened.shard.sources;
+    for (auto source = sources.begin(); source != sources.end(); ++source) {
+      auto index =
+          source->location ? find_remote(*source, opened.origin) : find_local(*source, opened.origin);
+      if (!index) {
+        if (!failure) failure = index.take_error();
+        continue;
+      }
+      opened.shard.index = std::make_shared<const tar::Index>(index.take());
+      std::rotate(sources.begin(), source, source + 1);  // what answers is asked first
+      return opened;
+    }
+    return std::move(*failure);
   }
 
  private:

@@ -21,7 +21,8 @@ Error stopped() {
 
 class Stream {
  public:
-  Stream(std::string name, transfer::Stores& stores) : name_(std::move(name)), stores_(stores) {}
+  Stream(const Source& source, transfer::Stores& stores)
+      : name_(source.name), etag_(source.etag), stores_(stores) {}
 
   struct Wanted {
     Stretch stretch;
@@ -55,6 +56,7 @@ class Stream {
     if (!input_) {
       shard::InputOptions options;
       options.stores = &stores_;
+      options.etag = etag_;
       input_ = MR_TRY(shard::ShardInput::open(name_, options));
     }
     tar::ByteSource& bytes = input_->plain();
@@ -78,6 +80,7 @@ class Stream {
   }
 
   const std::string name_;
+  const std::string etag_;
   transfer::Stores& stores_;
   std::mutex queue_mutex_;
   std::deque<Wanted> waiting_;  // guarded by queue_mutex_
@@ -125,7 +128,7 @@ void Fetcher::fetch(const Stretch& stretch, std::shared_ptr<Chunk> into) {
 }
 
 std::shared_ptr<Stream> Fetcher::open_stream(uint32_t shard) {
-  return std::make_shared<Stream>(catalogue_.shards()[shard].name(), stores_);
+  return std::make_shared<Stream>(catalogue_.shards()[shard].sources.front(), stores_);
 }
 
 void Fetcher::fetch(const std::shared_ptr<Stream>& stream, const Stretch& stretch,
@@ -182,6 +185,11 @@ Status Fetcher::fill_from(const Source& source, const Stretch& stretch, std::spa
   const auto request = [&](std::span<std::byte> room) -> Status {
     const auto reader = MR_TRY(net::RangedReader::open(location.store->client(), location.url,
                                                        {stretch.offset, stretch.size}, source.etag));
+    const uint64_t wanted = catalogue_.shards()[stretch.shard].index->shard().stored_bytes;
+    if (reader->object_size().value_or(wanted) != wanted) {
+      return make_error(Code::kCorrupt, "{} holds another shard: {} bytes, not {}", source.name,
+                        *reader->object_size(), wanted);
+    }
     while (!room.empty()) {
       const size_t got = MR_TRY(reader->read_some(room));
       if (got == 0)

@@ -112,9 +112,12 @@ Element PartPlan::take_next(Lane& lane, bool is_mine) {
   const Holding held = hold(lane, place);
   Element element;
   if (is_mine) {
-    if (!held->second.chunk) held->second.chunk = ask(held->first, held->second.end, nullptr);
-    const uint64_t start = shard.range(at(held->first).ordinal).offset;
-    element = {held->second.chunk, range.offset - start, range.size, sample, {}, 0, {}};
+    if (!held->second.chunk) {
+      // All of the stretch, wherever the lane cuts it: the same blocks in every epoch are what a cache needs.
+      const auto [first, end] = neighbours(shard, sample.ordinal, reading_.chunk_bytes);
+      ask(held->second, {sample.shard, first}, end - first, nullptr);
+    }
+    element = {held->second.chunk, range.offset - held->second.offset, range.size, sample, {}, 0, {}};
   }
   if (--held->second.left == 0) lane.held.erase(held);
   // After a start in the middle some samples of a chunk were never counted: it goes when the window has
@@ -143,7 +146,7 @@ PartPlan::Holding PartPlan::hold(Lane& lane, uint64_t place) {
   }
   if (is_compressed(shard_at(place))) return hold_streamed(lane, place);
   const auto [first, end] = stretch_around(lane, place);
-  return lane.held.emplace(first, Lane::Held{nullptr, end, end - first}).first;
+  return lane.held.emplace(first, Lane::Held{nullptr, 0, end, end - first}).first;
 }
 
 // A compressed shard is read forwards: what lies before goes first, wanted or not.
@@ -162,7 +165,8 @@ PartPlan::Holding PartPlan::hold_streamed(Lane& lane, uint64_t place) {
   auto found = lane.held.end();
   while (streaming->second.next <= place) {
     const auto [first, end] = stretch_around(lane, streaming->second.next);
-    Lane::Held held{ask(first, end, streaming->second.stream), end, end - first};
+    Lane::Held held{nullptr, 0, end, end - first};
+    ask(held, at(first), end - first, streaming->second.stream);
     found = lane.held.emplace(first, std::move(held)).first;
     streaming->second.next = end;
   }
@@ -171,19 +175,18 @@ PartPlan::Holding PartPlan::hold_streamed(Lane& lane, uint64_t place) {
   return found;
 }
 
-std::shared_ptr<Chunk> PartPlan::ask(uint64_t first, uint64_t end, const std::shared_ptr<Stream>& stream) {
-  const SampleRef from = at(first);
-  const Shard& shard = catalogue_.shards()[from.shard];
-  const uint64_t begin = shard.range(from.ordinal).offset;
-  const tar::Index::Range last = shard.range(from.ordinal + (end - first) - 1);
-  const Stretch stretch{from.shard, begin, last.offset + last.size - begin};
-  auto chunk = std::make_shared<Chunk>(supply_.pool);
+void PartPlan::ask(Lane::Held& held, SampleRef first, uint64_t samples,
+                   const std::shared_ptr<Stream>& stream) {
+  const Shard& shard = catalogue_.shards()[first.shard];
+  held.offset = shard.range(first.ordinal).offset;
+  const tar::Index::Range last = shard.range(first.ordinal + samples - 1);
+  const Stretch stretch{first.shard, held.offset, last.offset + last.size - held.offset};
+  held.chunk = std::make_shared<Chunk>(supply_.pool);
   if (stream) {
-    supply_.fetcher.fetch(stream, stretch, chunk);
+    supply_.fetcher.fetch(stream, stretch, held.chunk);
   } else {
-    supply_.fetcher.fetch(stretch, chunk);
+    supply_.fetcher.fetch(stretch, held.chunk);
   }
-  return chunk;
 }
 
 }  // namespace millrace::loader

@@ -63,6 +63,7 @@ class PartPlan {
     std::unique_ptr<LaneCursor> cursor;
     struct Held {
       std::shared_ptr<Chunk> chunk;  // null: not asked for, nobody has wanted it yet
+      uint64_t offset = 0;           // of its first byte in the tar, once asked for
       uint64_t end = 0;              // place behind its last sample
       uint64_t left = 0;             // samples that the order has not reached
     };
@@ -82,7 +83,7 @@ class PartPlan {
   Holding hold(Lane& lane, uint64_t place);
   Holding hold_streamed(Lane& lane, uint64_t place);
   std::pair<uint64_t, uint64_t> stretch_around(const Lane& lane, uint64_t place) const;
-  std::shared_ptr<Chunk> ask(uint64_t first, uint64_t end, const std::shared_ptr<Stream>& stream);
+  void ask(Lane::Held& held, SampleRef first, uint64_t samples, const std::shared_ptr<Stream>& stream);
 
   const Catalogue& catalogue_;
   const uint32_t first_shard_;

@@ -21,7 +21,9 @@ Json describe(const Catalogue& catalogue, const Recipe& recipe) {
           {"batch_size", recipe.batch},
           {"window", recipe.window},
           {"end", epoch_end_name(recipe.end)},
-          {"weights", recipe.weights}};
+          {"weights", recipe.weights},
+          {"bucket_by", recipe.bucket_by},
+          {"bucket_batches", recipe.bucket_by.empty() ? 0 : recipe.bucket_batches}};
 }
 
 }  // namespace

@@ -209,7 +209,9 @@ class LoaderHandle {
       }
       if (PyErr_CheckSignals() != 0) throw py::error_already_set();
     }
-    const SharedBatch batch = value_or_raise(own.next());
+    auto taken = own.next();
+    const auto faults = own.faults();
+    const SharedBatch batch = value_or_raise(std::move(taken), faults.empty() ? "" : faults.back().shard);
     if (!batch) return py::none();
     return py::make_tuple(batch->epoch, batch->number, columns_of(batch, own.recipe()));
   }

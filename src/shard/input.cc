@@ -9,12 +9,13 @@
 
 namespace millrace::shard {
 
-Result<std::unique_ptr<FileSource>> FileSource::open(const std::string& name, transfer::Stores* stores) {
+Result<std::unique_ptr<FileSource>> FileSource::open(const std::string& name, transfer::Stores* stores,
+                                                     const std::string& etag) {
   std::unique_ptr<FileSource> source(new FileSource(name));
   if (net::is_url(name)) {
     if (stores == nullptr) return make_error(Code::kInvalid, "{}: addresses cannot be read here", name);
     const transfer::Location object = MR_TRY(stores->find(name));
-    source->object_ = MR_TRY(net::RangedReader::open(object.store->client(), object.url, {}));
+    source->object_ = MR_TRY(net::RangedReader::open(object.store->client(), object.url, {}, etag));
     return source;
   }
   MR_TRY(source->open_file());
@@ -105,7 +106,7 @@ Result<std::string_view> FileSource::peek(size_t bytes) {
 
 Result<std::unique_ptr<ShardInput>> ShardInput::open(const std::string& name, const InputOptions& options) {
   std::unique_ptr<ShardInput> input(new ShardInput());
-  input->stored_ = MR_TRY(FileSource::open(name, options.stores));
+  input->stored_ = MR_TRY(FileSource::open(name, options.stores, options.etag));
   if (options.progress != nullptr) input->stored_->watch(*options.progress);
   const std::string_view start = MR_TRY(input->stored_->peek(tar::kMagicBytes));
   if (start.empty()) {

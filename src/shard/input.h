@@ -27,7 +27,8 @@ inline constexpr std::string_view kStandardStream = "-";
 class FileSource final : public tar::ByteSource {
  public:
   // `stores` finds addresses; without it they are an error.
-  static Result<std::unique_ptr<FileSource>> open(const std::string& name, transfer::Stores* stores);
+  static Result<std::unique_ptr<FileSource>> open(const std::string& name, transfer::Stores* stores,
+                                                  const std::string& etag = {});
 
   Result<size_t> read_some(std::span<std::byte> into) override;
   Result<uint64_t> skip(uint64_t bytes) override;
@@ -63,6 +64,7 @@ struct InputOptions {
   uint64_t max_sample = tar::StreamWindow::kDefaultMostBytes;
   Progress* progress = nullptr;
   transfer::Stores* stores = nullptr;  // for addresses
+  std::string etag;                    // only this version of an object will do; empty: any
 };
 
 class ShardInput {

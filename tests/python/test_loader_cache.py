@@ -1,4 +1,4 @@
-"""The cache of blocks on the node: shared, whole, bounded, and never of other bytes."""
+"""The node's cache: later epochs ask for nothing, processes share it, and no crash leaves a bad block."""
 import os
 import subprocess
 import sys
@@ -8,8 +8,9 @@ import time
 import pytest
 
 import millrace
-from served import HANG_SECONDS, NAMES, described, no_hang, own_index_cache, samples, server, shards, wanted, write_shards  # noqa: F401
 from troubled_server import Server, always
+from troubled_shards import HANG_SECONDS, NAMES, described, samples, write_shards
+from troubled_shards import no_hang, own_index_cache, server, shards, wanted  # noqa: F401: fixtures
 
 
 def cached(server, directory, **options):
@@ -30,7 +31,7 @@ def test_a_second_epoch_asks_the_server_for_nothing(server, wanted, tmp_path):
 PROGRAM = """
 import sys
 sys.path[:0] = [{package!r}, {here!r}]
-import test_loader_faults as tests
+import troubled_shards as tests
 ds = tests.described({url!r}).cache({directory!r})
 print("ready", flush=True)
 sys.stdin.readline()
@@ -63,9 +64,8 @@ def test_two_processes_fetch_every_block_once(server, tmp_path):
 
 
 def test_a_process_killed_while_it_fills_leaves_no_bad_block(server, wanted, tmp_path):
-    for stop_at in (1, 2, 3):
-        directory = tmp_path / f"cache{stop_at}"
-        process = reader(server, directory)
+    for stop_at in (1, 3, 6):
+        process = reader(server, tmp_path / "cache")
         before, reached = server.count(), threading.Event()
 
         def slow(ask):
@@ -80,7 +80,7 @@ def test_a_process_killed_while_it_fills_leaves_no_bad_block(server, wanted, tmp
         process.kill()
         process.communicate(timeout=HANG_SECONDS)
         server.trouble = lambda ask: False
-        assert samples(cached(server, directory)) == wanted
+    assert samples(cached(server, tmp_path / "cache")) == wanted
 
 
 def blocks(directory):

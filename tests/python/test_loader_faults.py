@@ -13,12 +13,23 @@ import pytest
 
 import millrace
 from millrace import Dataset
-from served import HANG_SECONDS, NAMES, SAMPLES, SHARDS, barely_ahead, described, no_hang, own_index_cache, samples, server, shards, wanted, without_indexes, write_shards  # noqa: F401
 from troubled_server import Server, always, once, times
+from troubled_shards import HANG_SECONDS, NAMES, SAMPLES, SHARDS, described, samples, write_shards
+from troubled_shards import no_hang, own_index_cache, server, shards, wanted  # noqa: F401: fixtures
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "scenarios"))
 from conftest import binary  # noqa: E402
 from nodes import Node  # noqa: E402
+
+
+def without_indexes(directory):
+    for index in directory.glob("*.mri"):
+        index.unlink()
+
+
+def barely_ahead(urls):
+    """Holds less than half of the data at any time, so that something is left to fetch when a source dies."""
+    return described(urls, memory="1MiB").shuffle(10).batch(4)
 
 
 # Failures that pass: the same samples in the end.
@@ -120,6 +131,27 @@ def test_compressed_shards_survive_cuts_too(tmp_path, suffix):
         server.trouble = always(lambda ask: ask.answer(cut_after=70_000), when=lambda ask: ask.method == "GET" and "c-" in ask.path)
         assert samples(described(server.url(f"c-{{0..1}}.{suffix}"))) == local
         assert server.trouble.happened > 10
+
+
+def test_streams_without_an_index_survive_cuts_too(server, shards):
+    without_indexes(shards)
+    local = samples(described(str(shards / NAMES), indexed=False))
+    assert sorted(label for _, _, label in local) == list(range(SHARDS * SAMPLES))
+    server.trouble = always(lambda ask: ask.answer(cut_after=70_000))
+    assert samples(described(server.url(NAMES), indexed=False)) == local
+    assert server.trouble.happened > 10 and server.count("HEAD") == 0
+
+
+def test_a_stream_that_changes_or_ends_early_is_an_error(server, shards, tmp_path):
+    ds = described(server.url(NAMES), indexed=False)
+    cut = (shards / "s-1.tar").read_bytes()[:400_000]
+    (shards / "s-1.tar").write_bytes(cut)
+    with pytest.raises(millrace.CorruptError, match=r"s-1\.tar"):
+        samples(ds)
+    write_shards(shards)
+    server.trouble = always(lambda ask: ask.answer(cut_after=100_000, then=lambda: write_shards(shards, seed=2) or ask.close()))
+    with pytest.raises(millrace.CorruptError, match=r"s-\d\.tar.*changed while it was read"):
+        samples(ds)
 
 
 def test_after_a_failure_the_state_goes_on_where_it_was(server, wanted):
@@ -263,17 +295,15 @@ def test_a_head_without_a_length_says_what_is_missing(server):
         len(described(server.url(NAMES)))
 
 
-def test_closing_ends_a_stall_at_once(server):
-    held = threading.Event()
+@pytest.mark.parametrize("indexed", [True, False])
+def test_closing_ends_a_stall_at_once(server, indexed):
+    held, released = threading.Event(), threading.Event()
 
     def stall():
         held.set()
         released.wait(HANG_SECONDS)
-    released = threading.Event()
-    ds = described(server.url(NAMES))
-    len(ds)
     server.trouble = always(lambda ask: ask.answer(cut_after=1000, then=stall))
-    batches = ds.epoch(0)
+    batches = described(server.url(NAMES), indexed=indexed).epoch(0)
     assert held.wait(HANG_SECONDS)
     started = time.monotonic()
     batches.close()

@@ -16,6 +16,7 @@ from __future__ import annotations
 import copy
 import json
 import os
+from functools import partial
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, Union
 
 from . import _core
@@ -30,6 +31,42 @@ _left_behind: List[Any] = []
 
 _NORMALIZE = {"imagenet": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)), "none": ((0.0,) * 4, (1.0,) * 4),
               "half": ((0.5,) * 4, (0.5,) * 4)}
+
+
+def _text(value: bytes) -> str:
+    return value.decode("utf-8")
+
+
+def _each(function: Callable[[Any], Any], values: Sequence[Any]) -> List[Any]:
+    return [function(value) for value in values]
+
+
+# Ways to choose samples of a catalogue; functions of the module, so that a description can be pickled.
+
+def _select(numbers: List[int], catalogue: Any) -> Any:
+    return catalogue.select(numbers)
+
+
+def _select_with(any_of: List[str], catalogue: Any) -> Any:
+    return catalogue.select_with(any_of)
+
+
+def _with_columns(columns: "Dataset", catalogue: Any) -> Any:
+    return catalogue.with_columns(columns._catalogue)
+
+
+def _select_by(any_of: List[str], memory: int, keep: Callable[[bytes], bool], catalogue: Any) -> Any:
+    catalogue = catalogue.select_with(any_of)
+    options = {**Dataset("", memory=memory)._options, "batch": 256, "fields": [dict(kind="bytes", any_of=any_of, name="field")]}
+    reader = _core.Loader(catalogue, _core.Recipe(options))
+    numbers: List[int] = []
+    count = 0
+    while (found := reader.next()) is not None:
+        for value in found[2][0]:
+            if keep(value):
+                numbers.append(count)
+            count += 1
+    return catalogue.select(numbers)
 
 
 def _bytes(size: Union[int, str]) -> int:
@@ -59,6 +96,7 @@ class Epoch:
         self._dataset = dataset
         self._line = line
         self._end = end  # the first epoch behind these
+        self._batches = len(dataset) if dataset._indexed else None
         self._loader = loader
         self._last_report: Optional[Dict[str, Any]] = None
 
@@ -78,7 +116,8 @@ class Epoch:
             self.close()
             raise StopIteration
         epoch, number, columns = found
-        self._dataset._position = (epoch, number + 1)
+        last = self._batches is not None and number + 1 >= self._batches
+        self._dataset._position = (epoch + 1, 0) if last else (epoch, number + 1)
         if self._line is not None:
             self._line.step(self.report)
         return self._dataset._finish(columns)
@@ -209,14 +248,14 @@ class Dataset:
         return self._field("bytes", fields, name, ragged=True)
 
     def text(self, fields: Union[str, Sequence[str]] = "txt", *, name: Optional[str] = None) -> "Dataset":
-        return self._field("bytes", fields, name, lambda values: [value.decode("utf-8") for value in values])
+        return self._field("bytes", fields, name, partial(_each, _text))
 
     def json(self, fields: Union[str, Sequence[str]] = "json", *, name: Optional[str] = None) -> "Dataset":
-        return self._field("bytes", fields, name, lambda values: [json.loads(value) for value in values])
+        return self._field("bytes", fields, name, partial(_each, json.loads))
 
     def field(self, fields: Union[str, Sequence[str]], decode: Callable[[bytes], Any], *, name: Optional[str] = None) -> "Dataset":
         """`decode(bytes)` for each sample, in Python, under its lock: what has no place in the engine."""
-        return self._field("bytes", fields, name, lambda values: [decode(value) for value in values])
+        return self._field("bytes", fields, name, partial(_each, decode))
 
     def key(self, *, name: str = "__key__") -> "Dataset":
         return self._field("key", [], name)
@@ -259,35 +298,21 @@ class Dataset:
         chosen = list(numbers)
         if chosen and (isinstance(chosen[0], bool) or type(chosen[0]).__name__ == "bool_"):
             chosen = [number for number, wanted in enumerate(chosen) if wanted]
-        return self._choosing(lambda catalogue: catalogue.select(sorted(int(number) for number in chosen)))
+        return self._choosing(partial(_select, sorted(int(number) for number in chosen)))
 
     def where(self, fields: Union[str, Sequence[str]]) -> "Dataset":
         """Only samples that have one of these fields: known from the index, without reading."""
-        return self._choosing(lambda catalogue: catalogue.select_with(_words(fields)))
+        return self._choosing(partial(_select_with, _words(fields)))
 
     def filter(self, fields: Union[str, Sequence[str]], keep: Callable[[bytes], bool]) -> "Dataset":
         """Only samples for which `keep(bytes of the field)` is true. The field is read once, when the data set is
         first used; samples without it are left out."""
-        def choose(catalogue: Any) -> Any:
-            catalogue = catalogue.select_with(_words(fields))
-            options = {**Dataset("", memory=self._options["memory"])._options, "batch": 256,
-                       "fields": [dict(kind="bytes", any_of=_words(fields), name="field")]}
-            recipe = _core.Recipe(options)
-            reader = _core.Loader(catalogue, recipe)
-            numbers: List[int] = []
-            count = 0
-            while (found := reader.next()) is not None:
-                for value in found[2][0]:
-                    if keep(value):
-                        numbers.append(count)
-                    count += 1
-            return catalogue.select(numbers)
-        return self._choosing(choose)
+        return self._choosing(partial(_select_by, _words(fields), self._options["memory"], keep))
 
     def join(self, columns: "Dataset") -> "Dataset":
         """The same samples with the fields of another data set beside their own, found by key: its n-th shard must hold
         every key of the n-th shard here. Choose and mix first, join last."""
-        return self._choosing(lambda catalogue: catalogue.with_columns(columns._catalogue))
+        return self._choosing(partial(_with_columns, columns))
 
     def bucket_by(self, fields: Union[str, Sequence[str]], *, batches: int = 32) -> "Dataset":
         """Samples of similar size (of the field's bytes) come in one batch: the samples of `batches` batches together

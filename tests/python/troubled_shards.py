@@ -1,4 +1,4 @@
-"""Shards behind a server of the test's own, and what every test of such a loader needs."""
+"""Shards behind a troubled server, and what must come of them: fixtures that tests import."""
 import random
 import signal
 
@@ -36,11 +36,6 @@ def write_shards(directory, seed=1):
             writer.add(f"{number:04}", {"bin": noise.randbytes(20_000 + 100 * (number % 7)), "cls": str(number).encode()})
 
 
-def without_indexes(directory):
-    for index in directory.glob("*.mri"):
-        index.unlink()
-
-
 @pytest.fixture
 def shards(tmp_path):
     directory = tmp_path / "shards"
@@ -59,11 +54,6 @@ def described(urls, **options):
     """Requests of some hundred kilobytes: several for each shard."""
     options = {"seed": 5, "memory": "4MiB", **options}
     return Dataset(urls, **options).shuffle(30).key().bytes("bin").label("cls").batch(16)
-
-
-def barely_ahead(urls):
-    """Holds less than half of the data at any time, so that something is left to fetch when a source dies."""
-    return described(urls, memory="1MiB").shuffle(10).batch(4)
 
 
 def samples(ds, epoch=0):
