@@ -13,8 +13,9 @@ namespace millrace::loader {
 
 namespace {
 
-// Slots a thread takes at a time: small samples are cheaper than taking turns.
-constexpr size_t kRun = 16;
+// Slots a thread takes at a time: small samples are cheaper than taking turns, large ones are shared out.
+constexpr size_t kMostRun = 16;
+constexpr uint64_t kRunBytes = 64 << 10;
 constexpr uint64_t kAlignment = 64;
 
 decode::DType dtype_of(const decode::TransformSpec& spec) {
@@ -227,10 +228,12 @@ std::string place_of(const Shard& shard, const Element& element) {
 
 bool Assembly::work(const Filling& filling, Scratch& scratch) {
   const size_t size = plan_.elements.size();
+  const uint64_t each = plan_.bytes / std::max<size_t>(size, 1) + 1;
+  const size_t run = std::clamp<size_t>(kRunBytes / each, 1, kMostRun);
   while (true) {
-    const size_t first = next_.fetch_add(kRun);
+    const size_t first = next_.fetch_add(run);
     if (first >= size) return false;
-    const size_t end = std::min(first + kRun, size);
+    const size_t end = std::min(first + run, size);
     const uint64_t begun = steady_ns();
     for (size_t slot = first; slot < end; ++slot) {
       auto filled = filling.fill(plan_.elements[slot], slot, *batch_, scratch);

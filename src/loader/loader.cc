@@ -1,6 +1,8 @@
 // Threads and what they wait for.
 #include "loader/loader.h"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <chrono>
 
@@ -13,8 +15,18 @@ namespace {
 
 // Batches that are being filled or wait for the consumer; the one it works on is its own.
 constexpr size_t kBatchesUnderWay = 3;
+// Encoded bytes that are asked for ahead: some batches, and enough for every fetch thread to have work.
+constexpr uint64_t kBatchesAhead = 3;
+constexpr uint64_t kUsuallyAhead = 32 << 20;
 constexpr unsigned kFetchFiles = 2;
 constexpr unsigned kFetchStores = 8;
+
+// Threads that compute must not take the processor from the one that waits for what they made: as batch jobs
+// they do not preempt others when they wake. Refused is fine too.
+void yield_to_consumer() {
+  const sched_param none{};
+  ::sched_setscheduler(0, SCHED_BATCH, &none);
+}
 
 Error stopped() {
   return make_error(Code::kCancelled, "the loader was stopped");
@@ -120,7 +132,7 @@ std::unique_ptr<BatchSource> Loader::open_epoch(uint64_t epoch) {
 }
 
 void Loader::plan() {
-  const uint64_t ahead = recipe_.memory / 8;
+  yield_to_consumer();
   for (uint64_t epoch = start_.epoch; epoch < start_.epoch + start_.epochs; ++epoch) {
     const auto batches = open_epoch(epoch);
     while (true) {
@@ -136,6 +148,8 @@ void Loader::plan() {
       }
       if (!*planned) break;
       ++meters_.plan.count;
+      const uint64_t ahead =
+          std::min(recipe_.memory / 8, std::max(kBatchesAhead * (*planned)->bytes, kUsuallyAhead));
       planned_bytes_ += (*planned)->bytes;
       planned_.push_back(std::move(**planned));
       changed_.notify_all();
@@ -177,6 +191,7 @@ std::shared_ptr<Assembly> Loader::take_assembly() {
 }
 
 void Loader::work() {
+  yield_to_consumer();
   Scratch scratch;
   while (const auto assembly = take_assembly()) {
     if (!assembly->work(*filling_, scratch)) continue;

@@ -13,6 +13,7 @@ namespace {
 
 // One request: long enough that its latency does not matter, short enough to share fairly.
 constexpr uint64_t kMostChunkBytes = 2 << 20;
+constexpr uint64_t kMostFileChunkBytes = 512 << 10;  // files answer at once
 constexpr uint64_t kLeastChunkBytes = 64 << 10;
 
 // Half of the memory is for bytes that wait for their turn: the windows, and about one chunk at either end of
@@ -26,7 +27,8 @@ Reading choose_reading(const Catalogue& catalogue, const Recipe& recipe, uint64_
   Reading reading;
   reading.by_sample = window > recipe.memory / 2;
   const uint64_t left = recipe.memory / 2 - std::min(window, recipe.memory / 2);
-  reading.chunk_bytes = std::clamp(left / (2 * lanes), kLeastChunkBytes, kMostChunkBytes);
+  const uint64_t most = catalogue.is_local() ? kMostFileChunkBytes : kMostChunkBytes;
+  reading.chunk_bytes = std::clamp(left / (2 * lanes), kLeastChunkBytes, most);
   return reading;
 }
 

@@ -28,19 +28,22 @@ void judge(Report& report, const Loader& loader, double worker_seconds) {
                     100 * waited);
     return;
   }
-  if (for_bytes > busy) {
+  const double fetching =
+      seconds(meters.fetch.busy_ns) / std::max(report.seconds * loader.fetch_threads(), 1e-9);
+  if (for_bytes > busy || fetching > std::max(busy, 0.8)) {
     report.limit = "fetch";
     report.advice = fmt::format(
-        "fetch: {}/s arrive and {} threads wait for them {:.0f} % of the time: a faster source, more "
-        "fetch threads or a cache would help",
-        format_bytes(static_cast<uint64_t>(report.bytes_per_second)), loader.threads(), 100 * for_bytes);
+        "fetch: {}/s arrive by {} threads that are busy {:.0f} %, and the others wait for bytes {:.0f} % of "
+        "the "
+        "time: a faster source, more fetch threads or a cache would help",
+        format_bytes(static_cast<uint64_t>(report.bytes_per_second)), loader.fetch_threads(), 100 * fetching,
+        100 * for_bytes);
     return;
   }
   report.limit = "decode";
   report.advice = fmt::format(
       "decode: {} threads are busy {:.0f} % and give {} samples/s; the consumer waits {:.0f} % of the time: "
-      "more "
-      "cores, or a cache of decoded images, would help",
+      "more cores, or a cache of decoded images, would help",
       loader.threads(), 100 * busy, rate, 100 * waited);
 }
 

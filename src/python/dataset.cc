@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <future>
+#include <map>
 
 #include "base/units.h"
 #include "loader/loader.h"
@@ -25,12 +26,21 @@ using SharedBatch = std::shared_ptr<Batch>;
 
 constexpr uint64_t kLookForSignalsMs = 100;
 
+// Made once: asking numpy by name costs more than the rest of handing over.
+py::dtype numpy_dtype(decode::DType dtype) {
+  // Never destroyed: the interpreter may be gone by then.
+  static auto& known = *new std::map<decode::DType, py::dtype>();
+  const auto found = known.find(dtype);
+  if (found != known.end()) return found->second;
+  return known.emplace(dtype, py::dtype(std::string(decode::numpy_name(dtype)))).first->second;
+}
+
 // An array over memory that the batch owns; the batch lives as long as the array.
 py::array array_over(const SharedBatch& batch, const void* memory, decode::DType dtype,
                      const std::vector<uint64_t>& shape, const std::vector<py::ssize_t>& strides = {}) {
   const py::capsule owner(new SharedBatch(batch), [](void* held) { delete static_cast<SharedBatch*>(held); });
-  return py::array(py::dtype(std::string(decode::numpy_name(dtype))),
-                   std::vector<py::ssize_t>(shape.begin(), shape.end()), strides, memory, owner);
+  return py::array(numpy_dtype(dtype), std::vector<py::ssize_t>(shape.begin(), shape.end()), strides, memory,
+                   owner);
 }
 
 const std::byte* memory_of(const Column& column) {
