@@ -1,0 +1,80 @@
+#!/usr/bin/python3
+"""Epochs as WebDataset and torch's DataLoader make them, timed inside the process, imports left out.
+
+    webdataset_load.py images|raw WORKERS BATCH PASSES SHARD…
+    webdataset_load.py kept WORKERS BATCH PASSES              DataLoader alone: pixels in memory to float32 batches
+
+Prints {"seconds", "first", "cpu", "samples", "bytes"}: the whole, the time to the first batch, and the CPU time of all
+processes.
+"""
+
+import json
+import resource
+import sys
+import time
+
+import torch
+import webdataset as wds
+from torch.utils.data import DataLoader, Dataset
+from torchvision import transforms
+
+MEAN, DEVIATION = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
+KEPT = 256  # images in memory
+
+
+def cpu_seconds():
+    both = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in both)
+
+
+def images(shards, workers, batch):
+    """Samples are collated by DataLoader, which writes a worker's batch into shared memory at once: batches that
+    WebDataset's batched() has made would be copied there."""
+    transform = transforms.Compose([transforms.RandomResizedCrop(224), transforms.RandomHorizontalFlip(),
+                                    transforms.ToTensor(), transforms.Normalize(MEAN, DEVIATION)])
+    dataset = (wds.WebDataset(shards, shardshuffle=len(shards)).shuffle(1000).decode("pil").to_tuple("jpg", "cls")
+               .map_tuple(transform, None))
+    return DataLoader(dataset, batch_size=batch, num_workers=workers)
+
+
+def raw(shards, workers, batch):
+    dataset = (wds.WebDataset(shards, shardshuffle=False).to_tuple("jpg", "cls").map_tuple(None, int).batched(batch))
+    return DataLoader(dataset, batch_size=None, num_workers=workers)
+
+
+class Kept(Dataset):
+    """The least that pixels in memory need to become a normalised tensor."""
+
+    def __init__(self, samples):
+        self.samples = samples
+        self.pixels = torch.randint(0, 256, (KEPT, 3, 224, 224), dtype=torch.uint8)
+        self.scale = 1 / (255 * torch.tensor(DEVIATION).view(3, 1, 1))
+        self.shift = -torch.tensor(MEAN).view(3, 1, 1) / torch.tensor(DEVIATION).view(3, 1, 1)
+
+    def __len__(self):
+        return self.samples
+
+    def __getitem__(self, number):
+        return torch.addcmul(self.shift, self.pixels[number % KEPT].float(), self.scale), number
+
+
+def main():
+    case, (workers, batch, passes), shards = sys.argv[1], map(int, sys.argv[2:5]), sys.argv[5:]
+    torch.set_num_threads(1 if workers else 2)
+    start, cpu = time.perf_counter(), cpu_seconds()
+    if case == "kept":
+        loader = DataLoader(Kept(KEPT * passes), batch_size=batch, num_workers=workers)
+    else:
+        loader = {"images": images, "raw": raw}[case](shards * passes, workers, batch)
+    first, samples, size = None, 0, 0
+    for fields, labels in loader:
+        first = first or time.perf_counter() - start
+        samples += len(labels)
+        size += fields.numel() * fields.element_size() if torch.is_tensor(fields) else sum(map(len, fields))
+    seconds = time.perf_counter() - start
+    del loader
+    print(json.dumps({"seconds": seconds, "first": first, "cpu": cpu_seconds() - cpu, "samples": samples, "bytes": size}))
+
+
+if __name__ == "__main__":
+    main()
