@@ -13,8 +13,9 @@ Each run is a process of its own (bench/peers/millrace_load.py, webdataset_load.
 peer has the worker count, of 0, 1 and 2, with which it was fastest in a first run. A ratio is taken within each round;
 shown are its median and its spread.
 
-Memory is the highest sum over the process and its workers, looked at ten times a second, of the proportional set size:
-pages that workers share with their parent count once. CPU time is that of the process and its workers.
+Memory is the highest sum over the process and its workers of the proportional set size: pages that workers share with
+their parent count once. Looking at it slows a process down, so it has runs of its own. CPU time is that of the process
+and its workers.
 """
 
 import json
@@ -42,6 +43,7 @@ WORK = ROOT / "build/bench-loader"
 STORE_PORT = 9472
 WORKERS = (0, 1, 2)
 BATCH = 64
+PASSES = 2  # over the photographs in one run
 MEMORY_LOOK_SECONDS = 0.1
 
 
@@ -137,51 +139,54 @@ def resident_bytes(pid):
 
 
 def run_json(command):
-    """What the command printed, with "memory" added: the most that it and its children held."""
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise SystemExit(f"bench/loader.py: {' '.join(command[:3])} failed:\n{done.stderr}")
+    return json.loads(done.stdout)
+
+
+def run_watched(command):
+    """The most memory that the command and its children held."""
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     most = 0
-    while True:
-        try:
-            out, errors = process.communicate(timeout=MEMORY_LOOK_SECONDS)
-            break
-        except subprocess.TimeoutExpired:
-            most = max(most, resident_bytes(process.pid))
+    while process.poll() is None:
+        most = max(most, resident_bytes(process.pid))
+        time.sleep(MEMORY_LOOK_SECONDS)
     if process.returncode != 0:
-        raise SystemExit(f"bench/loader.py: {' '.join(command[:3])} failed:\n{errors}")
-    return {**json.loads(out), "memory": most}
+        raise SystemExit(f"bench/loader.py: {' '.join(command[:3])} failed")
+    return {"memory": most}
 
 
-def millrace_run(case, shards, passes, batch=BATCH):
-    return lambda: run_json(["/usr/bin/python3", str(PEERS / "millrace_load.py"), case, str(batch), str(passes), *shards])
+def millrace_command(case, shards, passes, batch=BATCH):
+    return ["/usr/bin/python3", str(PEERS / "millrace_load.py"), case, str(batch), str(passes), *shards]
 
 
-def peer_run(case, shards, passes, workers, batch=BATCH):
-    return lambda: run_json([str(PEER_PYTHON), str(PEERS / "webdataset_load.py"), case, str(workers), str(batch), str(passes),
-                             *shards])
+def peer_command(case, shards, passes, workers, batch=BATCH):
+    return [str(PEER_PYTHON), str(PEERS / "webdataset_load.py"), case, str(workers), str(batch), str(passes), *shards]
 
 
 def rate(run):
     return run["samples"] / run["seconds"]
 
 
-def best_peer(case, shards, passes, batch=BATCH):
+def best_peer_command(case, shards, passes, batch=BATCH):
     """With the worker count that is fastest here."""
     if not PEER_PYTHON.exists():
         subprocess.run([str(PEERS / "webdataset.sh")], check=True)
-    rates = {workers: rate(peer_run(case, shards, passes, workers, batch)()) for workers in WORKERS}
+    rates = {workers: rate(run_json(peer_command(case, shards, passes, workers, batch))) for workers in WORKERS}
     best = max(rates, key=rates.get)
     print("  peer, samples/s by workers: " + ", ".join(f"{workers}: {found:,.0f}" for workers, found in rates.items()))
-    return peer_run(case, shards, passes, best, batch)
+    return peer_command(case, shards, passes, best, batch)
 
 
-def by_turns(rounds, contenders):
-    """name -> a result of every round; each runs once before, to warm up."""
-    for run in contenders.values():
-        run()
+def by_turns(rounds, contenders, run=run_json):
+    """name -> a result of every round; each runs once before, to warm up. A contender is a command or a function."""
     results = {name: [] for name in contenders}
-    for _ in range(rounds):
-        for name, run in contenders.items():
-            results[name].append(run())
+    for number in range(rounds + 1):
+        for name, contender in contenders.items():
+            result = contender() if callable(contender) else run(contender)
+            if number > 0:
+                results[name].append(result)
     return results
 
 
@@ -224,12 +229,14 @@ def images(table):
     for name, goal in [("large", 2.6), ("small", 2.6)]:
         shards = photo_shards(name)
         print(f"\nJPEGs of 500 x 375, {mean_kilobytes(shards):.0f} KB with its headers, to 224 x 224 float32 crops")
-        results = by_turns(table.rounds, {"ours": millrace_run("images", shards, 2), "peer": best_peer("images", shards, 2)})
+        contenders = {"ours": millrace_command("images", shards, PASSES), "peer": best_peer_command("images", shards, PASSES)}
+        results = by_turns(table.rounds, contenders)
         pair = (results["ours"], results["peer"])
         judge_ratio(table, f"{name}: images/s", *pair, rate, at_least(goal))
         judge_ratio(table, f"{name}: seconds to the first batch", *pair, lambda run: run["first"], at_most(0.3))
         judge_ratio(table, f"{name}: CPU seconds per 1000 images", *pair, lambda run: run["cpu"] / run["samples"] * 1000, at_most(0.4))
-        judge_ratio(table, f"{name}: peak memory, MB", *pair, lambda run: run["memory"] / 1e6, at_most(0.5))
+        watched = by_turns(min(table.rounds, 3), contenders, run_watched)
+        judge_ratio(table, f"{name}: peak memory, MB", watched["ours"], watched["peer"], lambda run: run["memory"] / 1e6, at_most(0.5))
         share_of_decoding(table, name, shards)
 
 
@@ -255,7 +262,7 @@ def share_of_decoding(table, name, shards):
         table.missed.append(f"{name}: share of decoding alone: not measured, {DECODE_BENCH} is not built")
         return
     directory = photo_files(name)
-    results = by_turns(table.rounds, {"ours": millrace_run("images", shards, 2), "alone": decode_alone(directory, 1)})
+    results = by_turns(table.rounds, {"ours": millrace_command("images", shards, 2 * PASSES), "alone": decode_alone(directory, PASSES)})
     pair = (results["ours"], results["alone"])
     judge_ratio(table, f"{name}: images/s of decode_bench on all cores", *pair, rate, at_least(0.92))
     judge_ratio(table, f"{name}: images per CPU second of decode_bench", *pair, lambda run: run["samples"] / run["cpu"], None)
@@ -265,7 +272,7 @@ def decoded(table):
     for name in ("large", "small"):
         shards = photo_shards(name)
         print(f"\nthe same {name} images from the second epoch on, kept decoded with sides of at most 256")
-        results = by_turns(table.rounds, {"ours": millrace_run("decoded", shards, 4), "peer": best_peer("images", shards, 1)})
+        results = by_turns(table.rounds, {"ours": millrace_command("decoded", shards, 4), "peer": best_peer_command("images", shards, 1)})
         judge_ratio(table, f"{name}, kept: images/s", results["ours"], results["peer"], rate, at_least(8))
 
 
@@ -274,18 +281,18 @@ def raw(table):
                                        ("110 KB", noise_shards("records-110k", 4, 1000, 110_000), 64, 5)]:
         print(f"\n{title} + label samples as they are, batches of {batch}")
         results = by_turns(table.rounds, {
-            "ragged": millrace_run("ragged", shards, 8, batch), "bytes": millrace_run("bytes", shards, 8, batch),
-            "peer": best_peer("raw", shards, 1, batch)})
+            "ragged": millrace_command("ragged", shards, 8, batch), "bytes": millrace_command("bytes", shards, 8, batch),
+            "peer": best_peer_command("raw", shards, 1, batch)})
         judge_ratio(table, f"{title}: samples/s, as one array", results["ragged"], results["peer"], rate, at_least(goal))
         judge_ratio(table, f"{title}: samples/s, as a list of bytes", results["bytes"], results["peer"], rate, None)
 
 
 def handover(table):
     print("\nbatches of 64 x 3 x 224 x 224 float32, 38.5 MB")
-    ready = [statistics.median(millrace_run("handover", photo_shards("small")[:2], 1)()["next_us"]) for _ in range(table.rounds)]
+    ready = [statistics.median(run_json(millrace_command("handover", photo_shards("small")[:2], 1))["next_us"]) for _ in range(table.rounds)]
     judge(table, "next() of a batch that is ready, microseconds", ready, at_most(50))
     shards = square_shards()
-    results = by_turns(table.rounds, {"ours": millrace_run("kept", shards, 40), "peer": best_peer("kept", [], 10)})
+    results = by_turns(table.rounds, {"ours": millrace_command("kept", shards, 40), "peer": best_peer_command("kept", [], 10)})
     judge_ratio(table, "GB/s of batches from pixels in memory", results["ours"], results["peer"],
                 lambda run: run["bytes"] / run["seconds"] / 1e9, at_least(5))
 

@@ -21,6 +21,7 @@ import tarfile
 import io
 import time
 
+import loader
 import store_get
 import store_put
 
@@ -329,6 +330,26 @@ def bench_webdataset(table):
         warm(shard)
         table.measure(title, inside(*ours, str(shard)), {"webdataset": inside(str(peer), script, "webdataset", str(shard))},
                       (count, "samples"), {"webdataset": goal})
+
+
+def bench_loader_images(table):
+    loader.images(table)
+
+
+def bench_loader_decoded(table):
+    loader.decoded(table)
+
+
+def bench_loader_raw(table):
+    loader.raw(table)
+
+
+def bench_loader_handover(table):
+    loader.handover(table)
+
+
+def bench_loader_http(table):
+    loader.http(table)
 
 
 BENCHES = {name[6:]: call for name, call in globals().items() if name.startswith("bench_")}

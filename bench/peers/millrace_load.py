@@ -52,10 +52,11 @@ def time_ready(batches):
     while True:
         time.sleep(0.4)
         start = time.perf_counter()
-        held = next(batches, None)
-        if held is None:
-            return found
+        batch = next(batches, None)
         found.append((time.perf_counter() - start) * 1e6)
+        if batch is None:
+            return found[:-1]
+        held = batch  # noqa: F841: as a training step would, until the next is there
 
 
 def main():

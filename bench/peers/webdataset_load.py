@@ -60,7 +60,7 @@ class Kept(Dataset):
 
 def main():
     case, (workers, batch, passes), shards = sys.argv[1], map(int, sys.argv[2:5]), sys.argv[5:]
-    torch.set_num_threads(1 if workers else 2)
+    torch.set_num_threads(1)  # more of them wait for each other where the cores are busy
     start, cpu = time.perf_counter(), cpu_seconds()
     if case == "kept":
         loader = DataLoader(Kept(KEPT * passes), batch_size=batch, num_workers=workers)
