@@ -2,7 +2,7 @@
 """Epochs as WebDataset and torch's DataLoader make them, timed inside the process, imports left out.
 
     webdataset_load.py images|raw WORKERS BATCH PASSES SHARD…
-    webdataset_load.py kept WORKERS BATCH PASSES              DataLoader alone: pixels in memory to float32 batches
+    webdataset_load.py ready WORKERS BATCH PASSES      DataLoader alone: float32 samples in memory to batches
 
 Prints {"seconds", "first", "cpu", "samples", "bytes"}: the whole, the time to the first batch, and the CPU time of all
 processes.
@@ -19,7 +19,7 @@ from torch.utils.data import DataLoader, Dataset
 from torchvision import transforms
 
 MEAN, DEVIATION = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
-KEPT = 256  # images in memory
+READY = 256  # samples in memory
 
 
 def cpu_seconds():
@@ -42,28 +42,27 @@ def raw(shards, workers, batch):
     return DataLoader(dataset, batch_size=None, num_workers=workers)
 
 
-class Kept(Dataset):
-    """The least that pixels in memory need to become a normalised tensor."""
+class Ready(Dataset):
+    """Samples that need no work: what remains is collating, and handing over between processes."""
 
     def __init__(self, samples):
         self.samples = samples
-        self.pixels = torch.randint(0, 256, (KEPT, 3, 224, 224), dtype=torch.uint8)
-        self.scale = 1 / (255 * torch.tensor(DEVIATION).view(3, 1, 1))
-        self.shift = -torch.tensor(MEAN).view(3, 1, 1) / torch.tensor(DEVIATION).view(3, 1, 1)
+        self.tensors = list(torch.rand(READY, 3, 224, 224))
 
     def __len__(self):
         return self.samples
 
     def __getitem__(self, number):
-        return torch.addcmul(self.shift, self.pixels[number % KEPT].float(), self.scale), number
+        return self.tensors[number % READY], number
 
 
 def main():
     case, (workers, batch, passes), shards = sys.argv[1], map(int, sys.argv[2:5]), sys.argv[5:]
     torch.set_num_threads(1)  # more of them wait for each other where the cores are busy
+    ready = Ready(READY * passes) if case == "ready" else None
     start, cpu = time.perf_counter(), cpu_seconds()
-    if case == "kept":
-        loader = DataLoader(Kept(KEPT * passes), batch_size=batch, num_workers=workers)
+    if ready is not None:
+        loader = DataLoader(ready, batch_size=batch, num_workers=workers)
     else:
         loader = {"images": images, "raw": raw}[case](shards * passes, workers, batch)
     first, samples, size = None, 0, 0
