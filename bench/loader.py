@@ -11,8 +11,8 @@
     bench/loader.py --rounds 2 images raw     the same for a quick look
 
 Each run is a process of its own (bench/peers/millrace_load.py, webdataset_load.py), timed inside, without imports. The
-peer has the worker count, of 0, 1 and 2, with which it was fastest in a first run. A ratio is taken within each round;
-shown are its median and its spread.
+peer has the worker count, of 0, 1 and 2, with which it was fastest in a first run. A ratio is Millrace's figure through
+the peer's within one round, so for times and memory less is better; shown are its median and its spread.
 
 Memory is the highest sum over the process and its workers of the proportional set size: pages that workers share with
 their parent count once. Looking at it slows a process down, so it has runs of its own. CPU time is that of the process
@@ -290,7 +290,8 @@ def raw(table):
 
 def handover(table):
     print("\nbatches of 64 x 3 x 224 x 224 float32, 38.5 MB")
-    ready = [statistics.median(run_json(millrace_command("handover", photo_shards("small")[:2], 1))["next_us"]) for _ in range(table.rounds)]
+    command = millrace_command("handover", photo_shards("small")[:2], 1)
+    ready = [statistics.median(run_json(command)["next_us"]) for _ in range(table.rounds)]
     judge(table, "next() of a batch that is ready, microseconds", ready, at_most(50))
     shards = square_shards()
     results = by_turns(table.rounds, {"ours": millrace_command("kept", shards, 40), "peer": best_peer_command("ready", [], 10)})
@@ -367,9 +368,12 @@ CASES = {call.__name__: call for call in (images, decoded, raw, handover, http)}
 def main():
     import argparse
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("cases", nargs="*", choices=[[], *CASES], help="which (default: all)")
+    parser.add_argument("cases", nargs="*", help=f"which of {', '.join(CASES)} (default: all)")
     parser.add_argument("--rounds", type=int, default=5)
     arguments = parser.parse_args()
+    for name in arguments.cases:
+        if name not in CASES:
+            parser.error(f"{name} is none of: {' '.join(CASES)}")
     table = argparse.Namespace(rounds=arguments.rounds, missed=[])
     for name in arguments.cases or CASES:
         CASES[name](table)
