@@ -286,7 +286,7 @@ def test_keys_that_cannot_be(node):
     assert node.keys("odd") == []
 
 
-@pytest.mark.parametrize("name", ["A-bucket", "under_score", "-lead", "trail-", "a..b", ".dot", "x" * 64, "a%2fb", "%2e%2e", "na%20me", "d%C3%A9j"])
+@pytest.mark.parametrize("name", ["A-bucket", "under_score", "-lead", "trail-", "a..b", ".dot", "x" * 64, "A%2fb", "%2e%2e", "na%20me", "d%C3%A9j"])
 def test_bucket_names_that_cannot_be(node, name):
     for path, body in ((f"/{name}", None), (f"/{name}/key", b"x")):
         answer = node.ask("PUT", path, body)
