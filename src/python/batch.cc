@@ -98,26 +98,38 @@ Status BatchReader::open() {
 }
 
 Result<bool> BatchReader::fill(Batch& batch) {
-  if (!input_) MR_TRY(open());
-  if (options_.unit == Unit::kFile) return fill_file(batch);
-  const tar::Sample* sample = MR_TRY(samples_->next());
-  if (sample != nullptr) add_sample(batch, *sample);
-  return sample != nullptr;
+  const bool found = MR_TRY(advance());
+  if (found) add(batch);
+  return found;
 }
 
-Result<bool> BatchReader::fill_file(Batch& batch) {
+Result<bool> BatchReader::advance() {
+  if (!input_) MR_TRY(open());
+  if (options_.unit == Unit::kFile) return advance_to_file();
+  sample_ = MR_TRY(samples_->next());
+  return sample_ != nullptr;
+}
+
+Result<bool> BatchReader::advance_to_file() {
   while (true) {
     const tar::Member* member = MR_TRY(members_->next());
     if (member == nullptr) return false;
     if (!member->is_file) continue;
-    const std::string name(member->name);
-    const std::string_view bytes = MR_TRY(members_->bytes(member->data_offset, member->size));
-    const size_t first_field = batch.fields.size();
-    const Batch::Piece key = batch.append(name);
-    batch.fields.push_back({{}, batch.append(bytes)});
-    batch.samples.push_back({key, first_field, 1, std::nullopt});
+    file_name_ = member->name;
+    file_bytes_ = MR_TRY(members_->bytes(member->data_offset, member->size));
     return true;
   }
+}
+
+void BatchReader::add(Batch& batch) const {
+  if (options_.unit == Unit::kSample) {
+    add_sample(batch, *sample_);
+    return;
+  }
+  const size_t first_field = batch.fields.size();
+  const Batch::Piece key = batch.append(file_name_);
+  batch.fields.push_back({{}, batch.append(file_bytes_)});
+  batch.samples.push_back({key, first_field, 1, std::nullopt});
 }
 
 void BatchReader::add_sample(Batch& batch, const tar::Sample& sample) const {

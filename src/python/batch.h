@@ -77,10 +77,13 @@ class BatchReader {
 
   // Adds one sample or file; false at the end.
   Result<bool> fill(Batch& batch);
+  // The same in two steps: the one that may wait for the input, and the one that copies.
+  Result<bool> advance();
+  void add(Batch& batch) const;
 
  private:
   Status open();
-  Result<bool> fill_file(Batch& batch);
+  Result<bool> advance_to_file();
   void add_sample(Batch& batch, const tar::Sample& sample) const;
   std::optional<Error> fault_of(const tar::Sample& sample) const;
 
@@ -90,6 +93,9 @@ class BatchReader {
   std::unique_ptr<Input> input_;
   std::optional<tar::SampleReader> samples_;
   std::optional<tar::MemberReader> members_;
+  const tar::Sample* sample_ = nullptr;  // where advance() has come to
+  std::string file_name_;
+  std::string_view file_bytes_;
 };
 
 }  // namespace millrace::python

@@ -28,6 +28,17 @@ struct ReadAhead::Shared {
 
   bool has_room() const { return queue.empty() || queued_bytes < memory; }
 
+  void queue_current() {
+    queued_bytes += current.bytes.size();
+    queue.push_back(std::move(current));
+    current = Batch();
+    if (!spares.empty()) {
+      current = std::move(spares.back());
+      spares.pop_back();
+    }
+    changed.notify_all();
+  }
+
   BatchReader reader;  // the thread's alone
   const uint64_t memory;
   const pid_t process = ::getpid();
@@ -36,6 +47,7 @@ struct ReadAhead::Shared {
 
   std::mutex mutex;
   std::condition_variable changed;
+  Batch current;                 // guarded by mutex; being filled
   std::deque<Batch> queue;       // guarded by mutex
   uint64_t queued_bytes = 0;     // guarded by mutex
   std::vector<Batch> spares;     // guarded by mutex
@@ -43,34 +55,25 @@ struct ReadAhead::Shared {
   bool ended = false;            // guarded by mutex; the thread is done
 };
 
+// The batch under way is shared: while the thread waits for its input, whoever is hungry takes what there is.
 void ReadAhead::run(Shared& shared) {
-  Status outcome;
-  bool more = true;
-  while (more && !shared.stopped) {
-    Batch batch;
+  while (true) {
     {
       std::unique_lock lock(shared.mutex);
       shared.changed.wait(lock, [&] { return shared.stopped || shared.has_room(); });
-      if (!shared.spares.empty()) {
-        batch = std::move(shared.spares.back());
-        shared.spares.pop_back();
-      }
     }
-    while (more && !shared.stopped && batch.bytes.size() < kBatchBytes &&
-           batch.samples.size() < kBatchSamples) {
-      auto filled = shared.reader.fill(batch);
-      if (!filled) outcome = filled.take_error();
-      more = filled && *filled;
-      if (shared.hungry) break;
-    }
-    if (batch.samples.empty()) continue;
+    if (shared.stopped) break;
+    auto found = shared.reader.advance();
     std::lock_guard lock(shared.mutex);
-    shared.queued_bytes += batch.bytes.size();
-    shared.queue.push_back(std::move(batch));
-    shared.changed.notify_all();
+    if (!found) shared.failure = found.take_error();
+    const bool is_end = shared.failure || !*found;
+    if (!is_end) shared.reader.add(shared.current);
+    const Batch& current = shared.current;
+    const bool is_full = current.bytes.size() >= kBatchBytes || current.samples.size() >= kBatchSamples;
+    if (!current.samples.empty() && (is_end || is_full || shared.hungry)) shared.queue_current();
+    if (is_end) break;
   }
   std::lock_guard lock(shared.mutex);
-  if (!outcome) shared.failure = outcome.take_error();
   shared.ended = true;
   shared.changed.notify_all();
 }
@@ -101,6 +104,7 @@ Result<ReadAhead::Got> ReadAhead::next(Batch& batch, std::chrono::milliseconds p
   }
   batch.clear();
   std::unique_lock lock(shared.mutex);
+  if (shared.queue.empty() && !shared.current.samples.empty()) shared.queue_current();
   const auto ready = [&] { return !shared.queue.empty() || shared.ended || shared.stopped; };
   if (!ready()) {
     shared.hungry = true;
