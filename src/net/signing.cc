@@ -262,7 +262,7 @@ Result<SignatureClaim> read_header_claim(const SignedRequest& request, std::stri
   authorization.remove_prefix(kAlgorithm.size());
   while (!authorization.empty()) {
     const size_t end = std::min(authorization.find(','), authorization.size());
-    const std::string_view part = trim(authorization.substr(0, end));
+    const std::string_view part = trim(authorization.substr(0, end), " ");
     authorization.remove_prefix(std::min(end + 1, authorization.size()));
     if (part.starts_with("Credential=")) MR_TRY(take_credential(claim, part.substr(11)));
     if (part.starts_with("SignedHeaders=")) MR_TRY(take_signed_headers(claim, part.substr(14)));
