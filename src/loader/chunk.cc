@@ -98,9 +98,4 @@ Result<std::string_view> Chunk::get() const {
   return std::string_view(reinterpret_cast<const char*>(block_.memory.get()), size_);
 }
 
-bool Chunk::is_settled() const {
-  std::lock_guard lock(mutex_);
-  return ready_ || failure_.has_value();
-}
-
 }  // namespace millrace::loader

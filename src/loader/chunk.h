@@ -58,7 +58,6 @@ class Chunk {
 
   // Waits until it is filled; an error where that failed or stop was asked for.
   Result<std::string_view> get() const;
-  bool is_settled() const;
 
  private:
   const std::shared_ptr<MemoryPool> pool_;

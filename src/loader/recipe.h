@@ -57,8 +57,6 @@ struct Recipe {
   std::string cache;       // directory for blocks of remote shards; empty: none
   std::string cache_note;  // why that one, for the report
   uint64_t cache_bytes = uint64_t{100} << 30;
-  uint32_t keep_side = 0;   // decoded images are kept, made smaller to this longer side; 0: not
-  uint64_t keep_bytes = 0;  // at most
 };
 
 // An error for what cannot be.

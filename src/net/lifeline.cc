@@ -20,11 +20,6 @@ void Lifeline::cut() {
   was_cut_.notify_all();
 }
 
-bool Lifeline::is_cut() const {
-  const std::lock_guard lock(mutex_);
-  return cut_;
-}
-
 Status Lifeline::pause(int64_t ms) {
   std::unique_lock lock(mutex_);
   if (was_cut_.wait_for(lock, std::chrono::milliseconds(ms), [&] { return cut_; })) return cut_off();

@@ -16,7 +16,6 @@ namespace millrace::net {
 class Lifeline {
  public:
   void cut();
-  bool is_cut() const;
   // Sleeps; an error when cut before or meanwhile.
   Status pause(int64_t ms);
 
@@ -25,7 +24,7 @@ class Lifeline {
   void detach(int descriptor);
 
  private:
-  mutable std::mutex mutex_;
+  std::mutex mutex_;
   std::condition_variable was_cut_;
   std::unordered_set<int> sockets_;  // guarded by mutex_
   bool cut_ = false;                 // guarded by mutex_
