@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
+#include "cluster/batch_request.h"
 #include "cluster/body.h"
 #include "cluster/read.h"
 #include "cluster/shards.h"
@@ -16,79 +17,13 @@ using Json = nlohmann::ordered_json;
 using store::Object;
 
 constexpr size_t kMaxBatchBody = 16 << 20;
-constexpr size_t kMaxEntries = 100'000;
-
-struct Wish {
-  std::string object;
-  std::optional<uint64_t> sample;
-  std::optional<std::string> member;
-  std::optional<std::string> range;
-  std::string name;  // of the tar member, for members and ranges; empty: the member's or object's own
-};
-
-struct Batch {
-  std::vector<Wish> wishes;
-  bool fail_on_missing = false;
-};
-
-// What one wish became: blocks of tar around a stretch of an object.
+// What one entry became: blocks of tar around a stretch of an object.
 struct Piece {
   std::string before;  // header blocks
   std::optional<Stretch> stretch;
   uint64_t padding = 0;
   uint64_t size() const { return before.size() + (stretch ? stretch->size : 0) + padding; }
 };
-
-Result<Wish> parse_wish(const Json& json, size_t position) {
-  const auto bad = [&](std::string_view why) {
-    return make_error(Code::kInvalid, "entry {} of the batch {}", position, why);
-  };
-  if (!json.is_object()) return bad("is not an object");
-  Wish wish;
-  for (const auto& [name, value] : json.items()) {
-    if (name == "object" && value.is_string()) {
-      wish.object = value.get<std::string>();
-    } else if (name == "sample" && value.is_number_unsigned()) {
-      wish.sample = value.get<uint64_t>();
-    } else if (name == "member" && value.is_string()) {
-      wish.member = value.get<std::string>();
-    } else if (name == "range" && value.is_string()) {
-      wish.range = value.get<std::string>();
-    } else if (name == "name" && value.is_string()) {
-      wish.name = value.get<std::string>();
-    } else {
-      return bad(fmt::format(
-          "has a wrong \"{}\": object, member, range (bytes=0-99) and name are text, sample is a number",
-          printable(name, 32)));
-    }
-  }
-  if (wish.object.empty()) return bad("names no object");
-  if (wish.sample.has_value() + wish.member.has_value() + wish.range.has_value() > 1)
-    return bad("asks for two things at once");
-  return wish;
-}
-
-Result<Batch> parse_batch(const std::string& text) {
-  const Json json = Json::parse(text, nullptr, false);
-  if (json.is_discarded()) return make_error(Code::kInvalid, "the batch is not JSON");
-  Batch batch;
-  const Json* entries = &json;
-  if (json.is_object()) {
-    if (!json.contains("entries")) return make_error(Code::kInvalid, "the batch has no \"entries\"");
-    entries = &json.at("entries");
-    const std::string missing = json.contains("missing") && json.at("missing").is_string()
-                                    ? json.at("missing").get<std::string>()
-                                    : "report";
-    if (missing != "report" && missing != "error")
-      return make_error(Code::kInvalid, "\"missing\" is \"report\" or \"error\"");
-    batch.fail_on_missing = missing == "error";
-  }
-  if (!entries->is_array()) return make_error(Code::kInvalid, "the batch is not a list");
-  if (entries->size() > kMaxEntries)
-    return make_error(Code::kTooLarge, "the batch has more than {} entries", kMaxEntries);
-  for (size_t i = 0; i < entries->size(); ++i) batch.wishes.push_back(MR_TRY(parse_wish((*entries)[i], i)));
-  return batch;
-}
 
 uint64_t padding_of(uint64_t size) {
   return tar::padded(size) - size;
@@ -102,34 +37,35 @@ Result<Piece> wrap(std::string_view name, Stretch stretch) {
   return piece;
 }
 
-Result<Piece> grant(store::Store& store, ShardIndexes& indexes, const std::string& bucket, const Wish& wish) {
-  const auto object = MR_TRY(store.get_object(bucket, wish.object));
-  if (wish.sample) {
+Result<Piece> grant(store::Store& store, ShardIndexes& indexes, const std::string& bucket,
+                    const BatchEntry& entry) {
+  const auto object = MR_TRY(store.get_object(bucket, entry.object));
+  if (entry.sample) {
     Piece piece;
-    piece.stretch = MR_TRY(find_samples(store, indexes, object, *wish.sample, *wish.sample));
+    piece.stretch = MR_TRY(find_samples(store, indexes, object, *entry.sample, *entry.sample));
     return piece;
   }
-  if (wish.member) {
-    return wrap(wish.name.empty() ? *wish.member : wish.name,
-                MR_TRY(find_member(store, indexes, object, *wish.member)));
+  if (entry.member) {
+    return wrap(entry.name.empty() ? *entry.member : entry.name,
+                MR_TRY(find_member(store, indexes, object, *entry.member)));
   }
   ParsedRange range{RangeKind::kWhole, {}};
-  if (wish.range) range = parse_range(*wish.range, object->record().size);
-  if (range.kind == RangeKind::kUnsatisfiable || (wish.range && range.kind == RangeKind::kWhole)) {
-    return make_error(Code::kInvalid, "InvalidRange: {} of {} with {} bytes", printable(*wish.range, 64),
-                      wish.object, object->record().size);
+  if (entry.range) range = parse_range(*entry.range, object->record().size);
+  if (range.kind == RangeKind::kUnsatisfiable || (entry.range && range.kind == RangeKind::kWhole)) {
+    return make_error(Code::kInvalid, "InvalidRange: {} of {} with {} bytes", printable(*entry.range, 64),
+                      entry.object, object->record().size);
   }
   if (range.kind == RangeKind::kWhole) range.range = {0, object->record().size};
-  return wrap(wish.name.empty() ? wish.object : wish.name,
+  return wrap(entry.name.empty() ? entry.object : entry.name,
               Stretch{object, range.range.offset, range.range.size, std::nullopt});
 }
 
-Json missing_json(const Wish& wish, size_t position, const Error& error) {
+Json missing_json(const BatchEntry& entry, size_t position, const Error& error) {
   const Refusal refusal = refusal_of(error, About::kObject);
-  Json json = {{"position", position}, {"object", wish.object}};
-  if (wish.sample) json["sample"] = *wish.sample;
-  if (wish.member) json["member"] = *wish.member;
-  if (wish.range) json["range"] = *wish.range;
+  Json json = {{"position", position}, {"object", entry.object}};
+  if (entry.sample) json["sample"] = *entry.sample;
+  if (entry.member) json["member"] = *entry.member;
+  if (entry.range) json["range"] = *entry.range;
   json["code"] = refusal.code;
   json["message"] = refusal.message;
   return json;
@@ -147,12 +83,12 @@ Result<Piece> report_missing(const Json& json, size_t position) {
 }
 
 Result<std::vector<Piece>> grant_all(store::Store& store, ShardIndexes& indexes, const std::string& bucket,
-                                     const Batch& batch) {
+                                     const BatchRequest& batch) {
   std::vector<Piece> pieces;
-  pieces.reserve(batch.wishes.size());
+  pieces.reserve(batch.entries.size());
   Json missing = Json::array();
-  for (size_t i = 0; i < batch.wishes.size(); ++i) {
-    auto piece = grant(store, indexes, bucket, batch.wishes[i]);
+  for (size_t i = 0; i < batch.entries.size(); ++i) {
+    auto piece = grant(store, indexes, bucket, batch.entries[i]);
     if (piece) {
       pieces.push_back(piece.take());
       continue;
@@ -160,12 +96,12 @@ Result<std::vector<Piece>> grant_all(store::Store& store, ShardIndexes& indexes,
     // Only what is missing is reported in the stream; a drive that fails is an error of the whole request.
     const Code code = piece.error().code();
     if (code != Code::kNotFound && code != Code::kInvalid) return piece.take_error();
-    missing.push_back(missing_json(batch.wishes[i], i, piece.error()));
+    missing.push_back(missing_json(batch.entries[i], i, piece.error()));
     pieces.push_back(MR_TRY(report_missing(missing.back(), i)));
   }
   if (batch.fail_on_missing && !missing.empty()) {
     return make_error(Code::kNotFound, "NoSuchKey: {} of {} entries are missing: {}", missing.size(),
-                      batch.wishes.size(), missing.dump(-1, ' ', false, Json::error_handler_t::replace));
+                      batch.entries.size(), missing.dump(-1, ' ', false, Json::error_handler_t::replace));
   }
   return pieces;
 }
@@ -176,11 +112,11 @@ net::Task<Status> get_batch(Call& call, ShardIndexes& indexes) {
   call.operation = "get_batch";
   auto text = co_await read_document(call, kMaxBatchBody);
   if (!text) co_return co_await call.refuse(text.error(), About::kBucket);
-  auto batch = parse_batch(*text);
+  auto batch = parse_batch_request(*text);
   if (!batch) co_return co_await call.refuse(batch.error(), About::kBucket);
   store::Store& store = call.store();
-  auto work = [&store, &indexes, bucket = call.bucket, wishes = batch.take()] {
-    return grant_all(store, indexes, bucket, wishes);
+  auto work = [&store, &indexes, bucket = call.bucket, request = batch.take()] {
+    return grant_all(store, indexes, bucket, request);
   };
   auto pieces = co_await call.blocking(std::move(work));
   if (!pieces) co_return co_await call.refuse(pieces.error(), About::kObject);

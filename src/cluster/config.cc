@@ -23,6 +23,12 @@ Settings Config::settings() {
   table.add(
       "busy_wait_us", busy_wait_us, Unit::kCount,
       "Microseconds a serving thread looks for the next request before it sleeps. 0: it sleeps at once.");
+  table.add("idle_seconds", idle_seconds, Unit::kSeconds,
+            "How long a connection may stay open between two requests.");
+  table.add("head_seconds", head_seconds, Unit::kSeconds,
+            "How long the head of a request may take from its first byte to its last.");
+  table.add("stall_seconds", stall_seconds, Unit::kSeconds,
+            "How long a body may stand still, in either direction, before the connection is cut.");
   table.add("access_log", access_log, "Log every request as key=value on standard error.");
   table.add("stop_seconds", stop_seconds, Unit::kSeconds,
             "How long requests under way may take to finish when the node stops.");

@@ -25,6 +25,9 @@ struct Config {
   uint64_t workers = 32;
   uint64_t max_connections = 10'000;
   uint64_t busy_wait_us = 50;
+  uint64_t idle_seconds = 75;
+  uint64_t head_seconds = 20;
+  uint64_t stall_seconds = 60;
   bool access_log = false;
   uint64_t stop_seconds = 30;
   store::StoreOptions store;

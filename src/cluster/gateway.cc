@@ -56,6 +56,17 @@ bool from_foreign_page(const net::RequestHead& request) {
   return slashes == std::string_view::npos || origin->substr(slashes + 3) != request.get("host");
 }
 
+// A page whose own name was made to point to this machine is of one origin with it. Its name gives it away:
+// whoever means this machine says localhost or an address.
+bool from_rebound_page(const net::RequestHead& request) {
+  if (!request.find("origin") && !request.find("sec-fetch-site")) return false;
+  std::string_view host = request.get("host");
+  host = host.substr(0, host.starts_with('[') ? host.find(']') + 1 : host.find(':'));
+  const bool is_address =
+      host.starts_with('[') || host.find_first_not_of("0123456789.") == std::string_view::npos;
+  return !is_address && !net::equal_names(host, "localhost");
+}
+
 net::SignedRequest signed_request(const net::RequestHead& request) {
   net::SignedRequest copy;
   copy.method = request.method;
@@ -214,6 +225,12 @@ net::Task<Status> Gateway::dispatch(Call& call) {
     co_return co_await call.refuse(caller.error(), About::kObject);
   }
   call.caller = caller.take();
+  if (call.caller.open && options_.loopback && from_rebound_page(call.request())) {
+    call.operation = "refused";
+    Refusal refusal{"AccessDenied", "web pages of other hosts have no access here",
+                    "use localhost or 127.0.0.1"};
+    co_return co_await call.refuse(std::move(refusal));
+  }
   if (call.request().path.starts_with("/-/") || call.request().path == "/-") {
     call.operation = "administration";
     NodeView view{services_, *server_, meters_, started_us_};

@@ -67,6 +67,8 @@ Result<std::unique_ptr<Node>> Node::start(const Config& config, Log& log) {
   server.threads = static_cast<unsigned>(std::min<uint64_t>(config.threads, 256));
   server.max_connections = static_cast<unsigned>(std::min<uint64_t>(config.max_connections, 1'000'000));
   server.busy_wait_us = config.busy_wait_us;
+  server.limits = {config.idle_seconds * 1'000'000, config.head_seconds * 1'000'000,
+                   config.stall_seconds * 1'000'000};
   server.certificates = node->certificates_.get();
   node->server_ = MR_TRY(net::Server::open(server, *node->gateway_, log));
   node->gateway_->attach(*node->server_);

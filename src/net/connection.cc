@@ -19,9 +19,6 @@ namespace {
 
 constexpr size_t kStartBuffer = 8 << 10;
 constexpr size_t kCipherBuffer = 128 << 10;
-constexpr uint64_t kIdleUs = 75'000'000;   // between requests
-constexpr uint64_t kHeadUs = 20'000'000;   // from the first byte of a head to its last
-constexpr uint64_t kStallUs = 60'000'000;  // without a single byte of body in either direction
 // A body may come slowly, but not by the drop: below this rate, after a minute, it only holds the place.
 constexpr uint64_t kLeastBytesPerSecond = 512;
 // Unread body worth reading to keep the connection; more is cheaper to cut off.
@@ -39,7 +36,9 @@ Error peer_closed() {
 
 }  // namespace
 
-Connection::Connection(Loop& loop, int socket, std::shared_ptr<const ServerTls> tls) : loop_(loop) {
+Connection::Connection(Loop& loop, int socket, const ConnectionLimits& limits,
+                       std::shared_ptr<const ServerTls> tls)
+    : loop_(loop), limits_(limits) {
   watch_.descriptor = socket;
   sockaddr_storage address{};
   socklen_t length = sizeof address;
@@ -59,7 +58,7 @@ Connection::Connection(Loop& loop, int socket, std::shared_ptr<const ServerTls> 
   if (tls) tls_ = std::make_unique<TlsSession>(std::move(tls));
   buffer_.reset(new char[kStartBuffer]);
   capacity_ = kStartBuffer;
-  wait_until_us_ = coarse_us() + kHeadUs;
+  wait_until_us_ = coarse_us() + limits_.head_us;
 }
 
 Connection::~Connection() {
@@ -161,7 +160,7 @@ Task<Status> Connection::transmit_raw(std::string_view bytes, More more) {
     if (done > 0) continue;
     if (errno == EINTR) continue;
     if (errno != EAGAIN && errno != EWOULDBLOCK) co_return gone(errno, "sending");
-    wait_until_us_ = coarse_us() + kStallUs;
+    wait_until_us_ = coarse_us() + limits_.stall_us;
     auto waited = co_await wait_writable();
     if (!waited) co_return waited.take_error();
   }
@@ -257,7 +256,7 @@ Task<Result<bool>> Connection::read_request() {
   if (begin_ == end_) begin_ = end_ = 0;
   const uint64_t now = coarse_us();
   bool begun = begin_ < end_;
-  wait_until_us_ = now + (begun ? kHeadUs : kIdleUs);
+  wait_until_us_ = now + (begun ? limits_.head_us : limits_.idle_us);
   while (true) {
     // Empty lines before a request are left over from clients that end their bodies with one.
     while (begin_ < end_ && (buffer_[begin_] == '\r' || buffer_[begin_] == '\n')) ++begin_;
@@ -282,11 +281,11 @@ Task<Result<bool>> Connection::read_request() {
       co_return filled.take_error();
     }
     // Once: whoever drips empty lines is not given more time for each.
-    if (!begun) wait_until_us_ = coarse_us() + kHeadUs;
+    if (!begun) wait_until_us_ = coarse_us() + limits_.head_us;
     begun = true;
   }
   began_us_ = steady_us();
-  wait_until_us_ = coarse_us() + kStallUs;
+  wait_until_us_ = coarse_us() + limits_.stall_us;
   body_left_ = request_.content_length.value_or(0);
   chunks_.reset();
   if (request_.chunked) chunks_.emplace();
@@ -307,7 +306,7 @@ Task<Result<size_t>> Connection::read_body(std::span<std::byte> into) {
     if (!answered) co_return answered.take_error();
   }
   const uint64_t now = coarse_us();
-  wait_until_us_ = now + kStallUs;
+  wait_until_us_ = now + limits_.stall_us;
   const uint64_t seconds = now > began_us_ ? (now - began_us_) / 1'000'000 : 0;
   if (seconds > 60 && bytes_received_ / seconds < kLeastBytesPerSecond) {
     co_return make_error(Code::kUnavailable, "the client sends less than {} bytes a second",
@@ -448,7 +447,7 @@ Task<Status> Connection::send_file(int descriptor, uint64_t offset, uint64_t siz
     if (done == 0) co_return make_error(Code::kCorrupt, "a stored file is shorter than its record says");
     if (errno == EINTR) continue;
     if (errno != EAGAIN && errno != EWOULDBLOCK) co_return gone(errno, "sending a file");
-    wait_until_us_ = coarse_us() + kStallUs;
+    wait_until_us_ = coarse_us() + limits_.stall_us;
     auto waited = co_await wait_writable();
     if (!waited) co_return waited.take_error();
   }

@@ -21,10 +21,18 @@
 
 namespace millrace::net {
 
+// How long a client may make the server wait.
+struct ConnectionLimits {
+  uint64_t idle_us = 75'000'000;   // between requests
+  uint64_t head_us = 20'000'000;   // from the first byte of a head to its last
+  uint64_t stall_us = 60'000'000;  // without a single byte of body in either direction
+};
+
 class Connection {
  public:
   // Owns the socket, which is not blocking.
-  Connection(Loop& loop, int socket, std::shared_ptr<const ServerTls> tls);
+  // The limits outlive it.
+  Connection(Loop& loop, int socket, const ConnectionLimits& limits, std::shared_ptr<const ServerTls> tls);
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
   ~Connection();
@@ -87,6 +95,7 @@ class Connection {
   std::string_view buffered() const { return {buffer_.get() + begin_, end_ - begin_}; }
 
   Loop& loop_;
+  const ConnectionLimits& limits_;
   Watch watch_;
   std::unique_ptr<TlsSession> tls_;
   std::string peer_;

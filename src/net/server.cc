@@ -151,7 +151,7 @@ Task<void> Server::serve(Core& core, int socket) {
   {
     std::shared_ptr<const ServerTls> tls;
     if (options_.certificates != nullptr) tls = options_.certificates->current();
-    Connection connection(core.loop, socket, std::move(tls));
+    Connection connection(core.loop, socket, options_.limits, std::move(tls));
     core.connections.insert(&connection);
     const auto watched = core.loop.watch(connection.watch_);
     try {

@@ -40,6 +40,7 @@ struct ServerOptions {
   unsigned threads = 0;  // 0: one per core
   unsigned max_connections = 10'000;
   uint64_t busy_wait_us = 0;
+  ConnectionLimits limits;
   CertificateFiles* certificates = nullptr;  // nothing: plain HTTP
 };
 

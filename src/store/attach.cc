@@ -200,7 +200,7 @@ Status Attach::remove(const std::string& path) {
     after->targets = before->targets;
     after->committers = before->committers;
   } else {
-    if (drive->state() == DriveState::kServing) {
+    if (drive->takes_writes()) {
       return make_error(Code::kExists, "drive {} serves: drain it first", path);
     }
     if (before->drives.size() == 1) return make_error(Code::kInvalid, "drive {} is the only one", path);

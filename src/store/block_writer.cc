@@ -132,6 +132,11 @@ void BlockWriter::run() {
       ending = stopped_ && queue_.empty();
     }
     if (ending && waiting.empty() && in_flight == 0) return;
+    if (in_flight > 0) {
+      drive_.writing.begin();
+    } else {
+      drive_.writing.end();
+    }
     const int submitted = io_uring_submit_and_wait(&ring.ring, 1);
     MR_ASSERT(submitted >= 0 || submitted == -EINTR || submitted == -EAGAIN || submitted == -EBUSY,
               submitted);
@@ -176,6 +181,7 @@ void BlockWriter::run_blocking() {
       static_cast<void>(::eventfd_read(wake_, &value));
       continue;
     }
+    drive_.writing.begin();
     for (BlockWrite& write : batch) {
       const uint64_t started_us = steady_us();
       Status status = write.file->make_room(write.offset + write.size);
@@ -189,6 +195,7 @@ void BlockWriter::run_blocking() {
       }
       complete(write, std::move(status), started_us);
     }
+    drive_.writing.end();
   }
 }
 

@@ -22,7 +22,7 @@ class UnfinishedFile;
 
 struct BlockWrite {
   std::shared_ptr<UnfinishedFile> file;
-  BufferPool::Buffer buffer;
+  std::shared_ptr<std::byte> buffer;
   uint64_t offset = 0;
   size_t size = 0;
   std::function<void(Status)> done;

@@ -236,7 +236,7 @@ std::shared_ptr<Drive> CommitBatch::tombstone_drive(const Lookup& lookup) const 
     return lookup.found.front().drive;
   }
   for (const auto& drive : map_->drives) {
-    if (drive->state() == DriveState::kServing) return drive;
+    if (drive->takes_writes()) return drive;
   }
   return nullptr;
 }

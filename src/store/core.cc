@@ -125,15 +125,18 @@ Result<std::shared_ptr<const Object>> Core::load(const std::string& bucket, cons
 Result<std::shared_ptr<Drive>> Core::choose_drive(std::string_view bucket, std::string_view key,
                                                   uint64_t size) const {
   const std::shared_ptr<const DriveMap> drives = map();
-  for (const size_t position : place(placement_hash(bucket, key), drives->targets)) {
-    const auto& drive = drives->drives[position];
-    if (drive->state() == DriveState::kServing && drive->has_room(size)) return drive;
+  const std::vector<size_t> order = place(placement_hash(bucket, key), drives->targets);
+  for (const DriveState wanted : {DriveState::kServing, DriveState::kSlow}) {
+    for (const size_t position : order) {
+      const auto& drive = drives->drives[position];
+      if (drive->state() == wanted && drive->has_room(size)) return drive;
+    }
   }
   std::string states;
   bool serving = false;
   for (const auto& drive : drives->drives) {
     const DriveStatus status = drive->status();
-    serving = serving || status.state == DriveState::kServing;
+    serving = serving || drive->takes_writes();
     states += fmt::format("{}{}: {}, {} free", states.empty() ? "" : "; ", status.path,
                           drive_state_name(status.state), format_bytes(status.free_bytes));
   }

@@ -17,6 +17,7 @@
 
 #include "base/log.h"
 #include "base/result.h"
+#include "base/workers.h"
 #include "store/buckets.h"
 #include "store/buffers.h"
 #include "store/cache.h"
@@ -78,6 +79,7 @@ class DamageList {
 
 class Core {
  public:
+  static constexpr unsigned kUnpackers = 2;
   static constexpr size_t kMaxBuffers = 256;  // of kBlockBytes: what all PUTs together have in flight
 
   Core(StoreOptions store_options, Log& store_log)
@@ -98,6 +100,7 @@ class Core {
   DamageList damages;
   std::shared_ptr<rocksdb::Cache> index_cache;
   std::shared_mutex topology;
+  Workers unpackers{kUnpackers};  // of compressed shards on their way in
 
   std::shared_ptr<const DriveMap> map() const { return map_.load(); }
   // With `topology` held exclusively: hands queued changes to the committers of the new map.
@@ -107,7 +110,7 @@ class Core {
   Result<std::shared_ptr<const Object>> get_object(const std::string& bucket, const std::string& key);
   // The same for those who go over everything: it stays out of the cache.
   Result<std::shared_ptr<const Object>> load_object(const std::string& bucket, const std::string& key);
-  // The first drive in the object's order that serves and has room.
+  // The first drive in the object's order that serves and has room; a slow one only where no other has.
   Result<std::shared_ptr<Drive>> choose_drive(std::string_view bucket, std::string_view key,
                                               uint64_t size) const;
   // Queues it for the committer of its key; `done` is called in any case.

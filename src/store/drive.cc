@@ -215,13 +215,27 @@ std::string Drive::reason() const {
 void Drive::set_draining() {
   std::lock_guard lock(mutex_);
   draining_ = true;
-  if (state_ == DriveState::kServing) state_ = DriveState::kDraining;
+  if (takes_writes()) state_ = DriveState::kDraining;
 }
 
 void Drive::mark_failed(std::string reason) {
   std::lock_guard lock(mutex_);
   state_ = DriveState::kFailed;
   reason_ = std::move(reason);
+}
+
+void Drive::mark_slow(std::string reason) {
+  std::lock_guard lock(mutex_);
+  if (state_ != DriveState::kServing) return;
+  state_ = DriveState::kSlow;
+  reason_ = std::move(reason);
+}
+
+void Drive::mark_rested() {
+  std::lock_guard lock(mutex_);
+  if (state_ != DriveState::kSlow) return;
+  state_ = DriveState::kServing;
+  reason_.clear();
 }
 
 Status Drive::probe() {
@@ -344,7 +358,6 @@ DriveStatus Drive::status() {
   status.drain_left = drain_left;
   status.queue_reads = reader_->waiting();
   status.queue_writes = queue_writes + finishers_->waiting();
-  status.slow_us = slow_us;
   status.reads = reads.read();
   status.writes = writes.read();
   status.commits = commits.read();

@@ -20,6 +20,7 @@
 #include "store/identity.h"
 #include "store/index.h"
 #include "store/keeper.h"
+#include "store/pace.h"
 #include "store/read_scheduler.h"
 #include "store/store.h"
 
@@ -71,6 +72,10 @@ class Drive {
   void set_draining();
   // A write failed: no new objects until probe() succeeds.
   void mark_failed(std::string reason);
+  // Much slower than its peers: new objects go to others that have room, until mark_rested().
+  void mark_slow(std::string reason);
+  void mark_rested();
+  bool takes_writes() const { return state() == DriveState::kServing || state() == DriveState::kSlow; }
   // Blocks: writes, flushes and removes a small file.
   Status probe();
   // The error of a failed system call on this drive; marks the drive where its code says that it is broken.
@@ -100,7 +105,7 @@ class Drive {
   Meter reads;
   Meter writes;
   Meter commits;
-  std::atomic<uint64_t> slow_us = 0;       // smoothed time of one window
+  BusyTime writing;                        // full blocks
   std::atomic<uint64_t> queue_writes = 0;  // commits and blocks waiting
   std::atomic<uint64_t> drain_left = 0;
   std::atomic<int64_t> open_descriptors = 0;  // of objects

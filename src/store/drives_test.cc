@@ -175,6 +175,26 @@ TEST_F(DrivesTest, AnAddedDriveTakesNewObjectsAndTheOldStay) {
   EXPECT_EQ(store_->list("data", {})->entries.size(), 60u);
 }
 
+TEST_F(DrivesTest, ScrubbingGoesOnWhereTheLastRunStopped) {
+  StoreOptions slow = options(1);
+  slow.scrub_bytes_per_second = 20 << 20;
+  slow.scrub_cycle_seconds = 1;
+  open(slow);
+  put_many(40, kBlockBytes);
+  while (store_->scrub_status().objects_done < 5) std::this_thread::yield();
+  const uint64_t before = store_->scrub_status().objects_done;
+  slow.scrub_bytes_per_second = uint64_t{1} << 40;
+  slow.scrub_cycle_seconds = 1'000'000;
+  open(slow);
+  while (store_->scrub_status().cycles == 0) std::this_thread::yield();
+  EXPECT_LE(store_->scrub_status().objects_done, 40 - before);
+  EXPECT_GT(store_->scrub_status().objects_done, 0u);
+  EXPECT_FALSE(store_->scrub_status().running);
+  // On request everything is looked at.
+  scrub();
+  EXPECT_EQ(store_->scrub_status().objects_done, 40u);
+}
+
 TEST_F(DrivesTest, AFlippedBitIsFoundByReadingAndByScrubbing) {
   open(1);
   const std::string bytes = some_bytes(3 * kBlockBytes + 100, 1);

@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "base/clock.h"
+#include "base/units.h"
 #include "store/commit.h"
 #include "store/sweep.h"
 
@@ -58,6 +59,7 @@ void Housekeeper::run() {
     }
     core_.close_retired();
     probe_failed();
+    judge_pace();
     forget_tombstones();
     mover_.run([this] { return goes_on(); });
     constexpr uint64_t kExpireEvery_us = 60'000'000;
@@ -101,6 +103,28 @@ void Housekeeper::probe_failed() {
   for (const auto& drive : drives->drives) {
     if (drive->state() != DriveState::kFailed) continue;
     if (drive->probe()) core_.log.warn("drive takes writes again", "drive", drive->path());
+  }
+}
+
+void Housekeeper::judge_pace() {
+  const std::shared_ptr<const DriveMap> drives = core_.map();
+  const uint64_t now_us = steady_us();
+  std::vector<PaceWatch::Reading> readings;
+  for (const auto& drive : drives->drives) {
+    if (drive->state() == DriveState::kSlow && pace_.is_rested(now_us, drive->id())) {
+      drive->mark_rested();
+      core_.log.warn("a slow drive gets new objects again", "drive", drive->path());
+    }
+    if (drive->state() != DriveState::kServing) continue;
+    readings.push_back(
+        {drive->id(), drive->rotational(), drive->writes.read().bytes, drive->writing.read_us()});
+  }
+  for (const PaceWatch::Verdict& verdict : pace_.judge(now_us, readings)) {
+    const std::shared_ptr<Drive> drive = drives->find(verdict.id);
+    drive->mark_slow(fmt::format("it writes {}/s, the others {}/s", format_bytes(verdict.bytes_per_second),
+                                 format_bytes(verdict.peers_bytes_per_second)));
+    core_.log.warn("a drive is much slower than the others and gets no new objects for a while", "drive",
+                   drive->path(), "why", drive->reason(), "rest_seconds", verdict.rest_us / 1'000'000);
   }
 }
 

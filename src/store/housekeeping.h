@@ -1,5 +1,5 @@
-// Housekeeper: what must be done now and then: sweep after an unclean stop, probe failed drives, expire
-// uploads, forget tombstones that no drive needs any more, move objects off draining drives.
+// Housekeeper: what must be done now and then: sweep after an unclean stop, probe failed drives, rest slow
+// ones, expire uploads, forget tombstones that no drive needs any more, move objects off draining drives.
 //
 // One thread; each task is small or can be interrupted, and may be cut short by a crash at any point.
 #pragma once
@@ -12,6 +12,7 @@
 #include "store/core.h"
 #include "store/drain.h"
 #include "store/multipart.h"
+#include "store/pace.h"
 
 namespace millrace::store {
 
@@ -31,12 +32,14 @@ class Housekeeper {
   bool goes_on();
   void sweep();
   void probe_failed();
+  void judge_pace();
   void forget_tombstones();
 
   Core& core_;
   Multipart& multipart_;
   Mover mover_;
   uint64_t started_ = 0;
+  PaceWatch pace_;
   std::mutex mutex_;
   std::condition_variable changed_;
   bool woken_ = true;     // guarded by mutex_

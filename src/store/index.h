@@ -31,6 +31,7 @@ enum class Sync : uint8_t { kYes, kNo };
 inline constexpr std::string_view kMetaClock = "clock";
 inline constexpr std::string_view kMetaClean = "clean";
 inline constexpr std::string_view kMetaLost = "lost";
+inline constexpr std::string_view kMetaScrub = "scrub";  // when the last cycle ended, and how far this one is
 inline constexpr std::string_view kMetaTombstone = "tombstone ";  // and the object key behind it
 
 inline constexpr std::string_view kMetaPending = "pending ";  // and the key of a shard to be indexed

@@ -2,6 +2,7 @@
 #include "store/put.h"
 
 #include <cstring>
+#include <deque>
 
 #include "base/assert.h"
 #include "base/clock.h"
@@ -34,7 +35,11 @@ class PutWriter::State : public std::enable_shared_from_this<State> {
         buffer_(nullptr, {&core.buffers}) {
     if (target_.upload == nullptr) {
       small_.resize(small_space(size_));
-      if (is_plain_tar(target_.options.key)) feed_.emplace(target_.options.key);
+      const std::string& key = target_.options.key;
+      packed_ = is_shard_name(key) && !is_plain_tar(key);
+      if (is_shard_name(key)) {
+        feed_.emplace(key, packed_ ? ShardFeed::Packing::kRecognise : ShardFeed::Packing::kPlain);
+      }
     }
   }
 
@@ -53,6 +58,10 @@ class PutWriter::State : public std::enable_shared_from_this<State> {
   void finish_file();
   Result<Change> write_file();
   Record make_record(uint64_t version);
+  bool is_full() const { return in_flight_ >= kMaxInFlight || to_unpack_.size() >= kMaxInFlight; }
+  void unpack_next();
+  // A block was written or unpacked; `lock` holds mutex_ and is let go.
+  void go_on(std::unique_lock<std::mutex> lock);
   void settle_shard(Record& record, std::string& shard_index);
   std::string_view rest();
 
@@ -68,13 +77,20 @@ class PutWriter::State : public std::enable_shared_from_this<State> {
   uint32_t block_crc_ = 0;  // of what is in the buffer
   uint32_t whole_crc_ = 0;  // of the blocks before
   std::vector<uint32_t> block_crcs_;
+  // Of a plain tar it is fed by the caller's thread; of a compressed one by core_.unpackers, block by block.
   std::optional<ShardFeed> feed_;
+  bool packed_ = false;
   std::shared_ptr<UnfinishedFile> file_;
   Finish finish_;
   ObjectDone done_;
 
+  struct Block {
+    std::shared_ptr<std::byte> buffer;
+    size_t size = 0;
+  };
   std::mutex mutex_;
   unsigned in_flight_ = 0;       // guarded by mutex_
+  std::deque<Block> to_unpack_;  // guarded by mutex_; the first is being unpacked
   std::optional<Error> error_;   // guarded by mutex_
   std::function<void()> ready_;  // guarded by mutex_
   bool finishing_ = false;       // guarded by mutex_
@@ -85,7 +101,7 @@ std::span<std::byte> PutWriter::State::space() {
   if (buffer_ == nullptr) {
     {
       std::lock_guard lock(mutex_);
-      if (in_flight_ >= kMaxInFlight || error_) return {};
+      if (is_full() || error_) return {};
     }
     buffer_ = core_.buffers.take();
     if (buffer_ == nullptr) return {};
@@ -105,7 +121,7 @@ Status PutWriter::State::advance(size_t bytes) {
   if (bytes_ + bytes > kMaxObjectBytes) return make_error(Code::kTooLarge, "the object is above the maximum");
   const std::string_view fresh(reinterpret_cast<const char*>(memory() + filled_), bytes);
   block_crc_ = store::crc32c(fresh, block_crc_);
-  if (feed_) feed_->add(fresh);
+  if (feed_ && !packed_) feed_->add(fresh);
   filled_ += bytes;
   bytes_ += bytes;
   if (small_.empty() && filled_ == kBlockBytes) send_block();
@@ -120,27 +136,53 @@ void PutWriter::State::send_block() {
   BlockWrite write;
   write.file = file_;
   write.buffer = std::move(buffer_);
+  const Block block{write.buffer, filled_};
   write.offset = bytes_ - filled_;
   write.size = filled_;
   write.done = [self = shared_from_this()](Status status) { self->block_done(std::move(status)); };
   filled_ = 0;
+  bool unpack = false;
   {
     std::lock_guard lock(mutex_);
     ++in_flight_;
+    if (feed_ && packed_) to_unpack_.push_back(block);
+    unpack = to_unpack_.size() == 1;
   }
   target_.drive->blocks().push(std::move(write));
+  if (!unpack || core_.unpackers.submit([self = shared_from_this()] { self->unpack_next(); })) return;
+  // Too many wait already: this shard is indexed when it is whole.
+  feed_.reset();
+  std::lock_guard lock(mutex_);
+  to_unpack_.clear();
+}
+
+void PutWriter::State::unpack_next() {
+  Block block;
+  {
+    std::lock_guard lock(mutex_);
+    block = to_unpack_.front();
+  }
+  feed_->add({reinterpret_cast<const char*>(block.buffer.get()), block.size});
+  block.buffer.reset();
+  std::unique_lock lock(mutex_);
+  to_unpack_.pop_front();
+  const bool more = !to_unpack_.empty();
+  go_on(std::move(lock));
+  // One block at a time, so that no shard holds up the others.
+  if (more && !core_.unpackers.submit([self = shared_from_this()] { self->unpack_next(); })) unpack_next();
 }
 
 void PutWriter::State::block_done(Status status) {
-  std::function<void()> ready;
-  bool finish_now = false;
-  {
-    std::lock_guard lock(mutex_);
-    --in_flight_;
-    if (!status && !error_) error_ = status.take_error();
-    ready = std::exchange(ready_, nullptr);
-    finish_now = finishing_ && in_flight_ == 0;
-  }
+  std::unique_lock lock(mutex_);
+  --in_flight_;
+  if (!status && !error_) error_ = status.take_error();
+  go_on(std::move(lock));
+}
+
+void PutWriter::State::go_on(std::unique_lock<std::mutex> lock) {
+  const std::function<void()> ready = std::exchange(ready_, nullptr);
+  const bool finish_now = finishing_ && in_flight_ == 0 && to_unpack_.empty();
+  lock.unlock();
   if (ready) ready();
   if (finish_now) finish_file();
 }
@@ -148,7 +190,7 @@ void PutWriter::State::block_done(Status status) {
 void PutWriter::State::when_space(std::function<void()> ready) {
   {
     std::lock_guard lock(mutex_);
-    if (!error_ && in_flight_ >= kMaxInFlight) {
+    if (!error_ && is_full()) {
       ready_ = std::move(ready);
       return;
     }
@@ -174,13 +216,15 @@ void PutWriter::State::finish(Finish finish, ObjectDone done) {
     return;
   }
   if (target_.upload == nullptr && bytes_ <= kInlineBytes) {
-    finish_inline();
+    const bool taken =
+        packed_ && target_.drive->finishers().submit([self = shared_from_this()] { self->finish_inline(); });
+    if (!taken) finish_inline();
     return;
   }
   {
     std::lock_guard lock(mutex_);
     finishing_ = true;
-    if (in_flight_ > 0) return;
+    if (in_flight_ > 0 || !to_unpack_.empty()) return;
   }
   finish_file();
 }
@@ -206,10 +250,10 @@ void PutWriter::State::settle_shard(Record& record, std::string& shard_index) {
     record.shard = ShardState::kPending;
     return;
   }
-  record.shard_samples = feed_->samples();
+  if (packed_) feed_->add(rest());
   auto index = feed_->finish();
   record.shard = index ? ShardState::kReady : ShardState::kInvalid;
-  if (!index) record.shard_samples = 0;
+  record.shard_samples = index ? feed_->samples() : 0;
   if (index) shard_index = index.take();
 }
 

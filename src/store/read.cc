@@ -245,10 +245,7 @@ Result<Extent> ObjectReader::bring(const Object& object, uint64_t offset, uint64
     object.ahead.store(end + core_.options.read_window, std::memory_order_relaxed);
     read_ahead(object, end);
   }
-  const uint64_t took_us = steady_us() - started_us;
-  drive.reads.count(stretch.size, took_us);
-  const uint64_t smoothed = drive.slow_us.load(std::memory_order_relaxed);
-  drive.slow_us.store(smoothed == 0 ? took_us : (7 * smoothed + took_us) / 8, std::memory_order_relaxed);
+  drive.reads.count(stretch.size, steady_us() - started_us);
   return Extent{file, stretch.piece_offset, stretch.size};
 }
 

@@ -1,8 +1,12 @@
 // The scrubber's thread.
 #include "store/scrub.h"
 
+#include <algorithm>
 #include <chrono>
+#include <utility>
 
+#include "base/clock.h"
+#include "store/coding.h"
 #include "store/verify.h"
 
 namespace millrace::store {
@@ -49,33 +53,75 @@ ScrubStatus Scrubber::status() const {
   return status;
 }
 
-void Scrubber::run() {
-  const auto rest = std::chrono::seconds(core_.options.scrub_cycle_seconds);
+Scrubber::Mark Scrubber::mark_of(Drive& drive) const {
+  const auto stored = drive.index().find(Family::kMeta, kMetaScrub);
+  const std::string bytes = stored ? stored->value_or("") : "";
+  Decoder decoder(bytes);
+  const auto ended_ms = static_cast<int64_t>(decoder.u64());
+  const std::string_view position = decoder.text();
+  if (decoder.good()) return {ended_ms, std::string(position)};
+  // A drive that is new: due in a cycle.
+  const Mark fresh{wall_ms(), ""};
+  set_mark(drive, fresh);
+  return fresh;
+}
+
+void Scrubber::set_mark(Drive& drive, const Mark& mark) const {
+  Encoder encoder;
+  encoder.u64(static_cast<uint64_t>(mark.ended_ms));
+  encoder.text(mark.position);
+  rocksdb::WriteBatch batch;
+  drive.index().put(batch, Family::kMeta, kMetaScrub, encoder.bytes());
+  // Lost with the power it costs a part of a cycle.
+  Status written = drive.index().write(batch, Sync::kNo);
+  if (!written)
+    core_.log.warn("cannot note how far scrubbing is", "drive", drive.path(), "why",
+                   written.error().message());
+}
+
+std::vector<std::shared_ptr<Drive>> Scrubber::wait_for_work() {
+  const auto cycle = std::chrono::seconds(std::max<uint64_t>(core_.options.scrub_cycle_seconds, 1));
+  const int64_t cycle_ms = std::chrono::milliseconds(cycle).count();
+  // Drives come and go, and clocks are set: looked at again now and then.
+  const auto look_again = std::min(cycle, std::chrono::seconds(60));
   while (true) {
+    const std::shared_ptr<const DriveMap> map = core_.map();
+    std::vector<std::shared_ptr<Drive>> due;
+    for (const auto& drive : map->drives) {
+      if (core_.options.scrub_bytes_per_second == 0) break;
+      const Mark mark = mark_of(*drive);
+      if (!mark.position.empty() || wall_ms() - mark.ended_ms >= cycle_ms) due.push_back(drive);
+    }
+    std::unique_lock lock(mutex_);
+    if (due.empty()) changed_.wait_for(lock, look_again, [&] { return stopped_ || asked_; });
+    if (stopped_) return {};
+    if (std::exchange(asked_, false)) {
+      for (const auto& drive : map->drives) set_mark(*drive, {mark_of(*drive).ended_ms, ""});
+      return map->drives;
+    }
+    if (!due.empty()) return due;
+  }
+}
+
+void Scrubber::run() {
+  while (true) {
+    const std::vector<std::shared_ptr<Drive>> drives = wait_for_work();
+    if (drives.empty()) return;
     {
-      std::unique_lock lock(mutex_);
-      const auto due = [&] { return stopped_ || asked_; };
-      if (core_.options.scrub_bytes_per_second == 0) {
-        changed_.wait(lock, due);
-      } else {
-        changed_.wait_for(lock, rest, due);
-      }
-      if (stopped_) return;
-      asked_ = false;
+      std::lock_guard lock(mutex_);
       running_ = true;
       bytes_done_ = 0;
       objects_done_ = 0;
     }
-    cycle();
+    cycle(drives);
     std::lock_guard lock(mutex_);
     running_ = false;
     if (!stopped_) ++cycles_;
   }
 }
 
-void Scrubber::cycle() {
-  const std::shared_ptr<const DriveMap> drives = core_.map();
-  for (const auto& drive : drives->drives) {
+void Scrubber::cycle(const std::vector<std::shared_ptr<Drive>>& drives) {
+  for (const auto& drive : drives) {
     if (!scrub_drive(drive)) return;
   }
 }
@@ -83,26 +129,37 @@ void Scrubber::cycle() {
 bool Scrubber::scrub_drive(const std::shared_ptr<Drive>& drive) {
   // In pages, so that no iterator holds old tables for the days that a cycle may take.
   constexpr size_t kPage = 1000;
-  std::string from;
+  constexpr uint64_t kNoteEvery_us = 10'000'000;
+  Mark mark = mark_of(*drive);
+  uint64_t noted_us = steady_us();
   while (true) {
     std::vector<std::string> keys;
     {
       const auto rows = drive->index().iterate(Family::kObjects, DriveIndex::Scan::kSome);
-      for (rows->Seek(from); rows->Valid() && keys.size() < kPage; rows->Next())
+      for (rows->Seek(mark.position + '\0'); rows->Valid() && keys.size() < kPage; rows->Next())
         keys.push_back(rows->key().ToString());
       if (!rows->status().ok()) {
         core_.report({"", "", drive->path(), 0, make_index_error(rows->status(), drive->path()).message()});
+        set_mark(*drive, {wall_ms(), ""});
         return true;
       }
     }
-    if (keys.empty()) return true;
-    from = keys.back() + '\0';
+    if (keys.empty()) {
+      set_mark(*drive, {wall_ms(), ""});
+      return true;
+    }
     for (const std::string& encoded : keys) {
       const auto [bucket, key] = split_object_key(encoded);
       // Damage of what is inside the index is reported by the reading itself.
       const auto object = core_.load_object(std::string(bucket), std::string(key));
       if (object && (*object)->drive() == drive) scrub_object(**object);
-      if (!pace(object ? 1024 + (*object)->inline_bytes().size() : 1024)) return false;
+      const bool goes_on = pace(object ? 1024 + (*object)->inline_bytes().size() : 1024);
+      if (goes_on) mark.position = encoded;
+      if (!goes_on || steady_us() - noted_us > kNoteEvery_us) {
+        set_mark(*drive, mark);
+        noted_us = steady_us();
+      }
+      if (!goes_on) return false;
       std::lock_guard lock(mutex_);
       ++objects_done_;
     }

@@ -2,7 +2,8 @@
 //
 // One cycle goes over all objects of all drives: file sizes, trailers, every block, and the bytes inside the
 // index. The rate is limited; what it reads does not displace what others read. Damage goes to the store's
-// list.
+// list. Every drive's index remembers when its last cycle ended and how far the one under way has come, so
+// that a node that is started again goes on there.
 #pragma once
 
 #include <condition_variable>
@@ -26,9 +27,19 @@ class Scrubber {
   void now();
 
  private:
+  // What a drive's index remembers.
+  struct Mark {
+    int64_t ended_ms = 0;
+    std::string position;  // the last key that was looked at; empty: no cycle is under way
+  };
+
   void run();
-  void cycle();
+  void cycle(const std::vector<std::shared_ptr<Drive>>& drives);
   bool scrub_drive(const std::shared_ptr<Drive>& drive);
+  // Waits until drives are due, and gives them; none when the scrubber is to stop.
+  std::vector<std::shared_ptr<Drive>> wait_for_work();
+  Mark mark_of(Drive& drive) const;
+  void set_mark(Drive& drive, const Mark& mark) const;
   void scrub_object(const Object& object);
   // Waits as long as these bytes may take; false when the scrubber is to stop.
   bool pace(uint64_t bytes);

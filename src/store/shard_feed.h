@@ -20,24 +20,34 @@ bool is_plain_tar(std::string_view key);
 
 class ShardFeed {
  public:
-  explicit ShardFeed(const std::string& key)
-      : feed_(std::make_unique<tar::IndexFeed>(key, tar::ReadOptions())) {}
+  // kPlain takes the bytes for the tar itself: cheap enough for a thread that serves connections.
+  enum class Packing : uint8_t { kPlain, kRecognise };
 
-  // Of a shard that is stored as it is.
-  void add(std::string_view bytes) {
-    add_stored(bytes);
-    add_tar(bytes);
-  }
-  void add_stored(std::string_view bytes);
-  void add_tar(std::string_view bytes);
+  ShardFeed(const std::string& key, Packing packing);
+  ~ShardFeed();
+
+  // The bytes as they are stored, in order.
+  void add(std::string_view bytes);
   uint64_t samples() const { return feed_ ? feed_->samples() : 0; }
   bool failed() const { return feed_ == nullptr; }
-  Result<std::string> finish(tar::Compression compression = tar::Compression::kNone);
+  Result<std::string> finish();
 
  private:
+  class Unpacker;
   static constexpr uint64_t kBytesPerSample = 64;  // of the index, about
 
+  void recognise();
+  void add_unpacked(std::string_view bytes);
+  void unpack();
+  void add_tar(std::string_view bytes);
+  void fail(std::string why);
+
+  const std::string key_;
+  bool recognised_;
+  std::string start_;  // until it is long enough to be recognised
+  tar::Compression compression_ = tar::Compression::kNone;
   std::unique_ptr<tar::IndexFeed> feed_;  // gone after an error
+  std::unique_ptr<Unpacker> unpacker_;    // of a compressed shard
   std::string why_;
 };
 

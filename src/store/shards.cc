@@ -18,78 +18,25 @@ namespace millrace::store {
 
 namespace {
 
-// The object's bytes in order; they pass the feed on their way.
-class ObjectSource final : public tar::ByteSource {
- public:
-  ObjectSource(const Object& object, ShardFeed& feed) : object_(object), feed_(feed) {}
-
-  Result<size_t> read_some(std::span<std::byte> into) override {
-    if (at_ >= object_.record().size || into.empty()) return size_t{0};
-    if (object_.is_inline()) return copy_inline(into);
-    const Object::Place place = object_.locate(at_);
-    const std::shared_ptr<const File> file = MR_TRY(object_.open_piece(place.piece));
-    const uint64_t left = object_.record().pieces[place.piece].size - place.offset;
-    const size_t wanted = std::min<uint64_t>(into.size(), left);
-    const ssize_t got = ::pread(file->descriptor(), into.data(), wanted, static_cast<off_t>(place.offset));
-    if (got < 0) return make_system_error(errno, "reading " + file->name());
-    if (got == 0) return make_error(Code::kTruncated, "{}: it ends too early", file->name());
-    feed_.add_stored({reinterpret_cast<const char*>(into.data()), static_cast<size_t>(got)});
-    at_ += static_cast<uint64_t>(got);
-    return static_cast<size_t>(got);
-  }
-  Result<uint64_t> skip(uint64_t bytes) override { return tar::skip_by_reading(*this, bytes); }
-
- private:
-  size_t copy_inline(std::span<std::byte> into) {
-    const std::string_view left = std::string_view(object_.inline_bytes()).substr(at_, into.size());
-    std::memcpy(into.data(), left.data(), left.size());
-    feed_.add_stored(left);
-    at_ += left.size();
-    return left.size();
-  }
-
-  const Object& object_;
-  ShardFeed& feed_;
-  uint64_t at_ = 0;
-};
-
-std::string_view text(std::span<const std::byte> bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
-Result<tar::Compression> recognise(const Object& object) {
-  if (object.is_inline()) return tar::recognise_compression(object.inline_bytes());
-  const std::shared_ptr<const File> file = MR_TRY(object.open_piece(0));
-  char start[tar::kMagicBytes] = {};
-  const ssize_t got = ::pread(file->descriptor(), start, sizeof(start), 0);
-  if (got < 0) return make_system_error(errno, "reading " + file->name());
-  return tar::recognise_compression({start, static_cast<size_t>(got)});
-}
-
 constexpr size_t kReadBytes = 1 << 20;
 
-// All bytes of the object through the feed. An error of reading is one; an error of the tar is kept by the
-// feed.
-Status feed_object(const Object& object, tar::Compression compression, ShardFeed& feed) {
-  ObjectSource source(object, feed);
-  std::vector<std::byte> buffer(kReadBytes);
-  if (compression == tar::Compression::kNone) {
-    while (true) {
-      const size_t got = MR_TRY(source.read_some(buffer));
-      if (got == 0) return {};
-      feed.add_tar(text(std::span(buffer).first(got)));
-      if (feed.failed()) return {};
-    }
+// All bytes of the object through the feed. Only an error of reading is one; that of the tar is the feed's.
+Status feed_object(const Object& object, ShardFeed& feed) {
+  if (object.is_inline()) {
+    feed.add(object.inline_bytes());
+    return {};
   }
-  auto plain = MR_TRY(tar::make_decompressor(compression, source, object.key()));
-  while (true) {
-    const size_t got = MR_TRY(plain->read_some(buffer));
-    if (got == 0) break;
-    feed.add_tar(text(std::span(buffer).first(got)));
-    if (feed.failed()) return {};
-  }
-  // What the decompressor left behind its end belongs to the shard all the same.
-  while (MR_TRY(source.read_some(buffer)) > 0) {
+  std::vector<char> buffer(kReadBytes);
+  for (uint64_t at = 0; at < object.record().size && !feed.failed();) {
+    const Object::Place place = object.locate(at);
+    const std::shared_ptr<const File> file = MR_TRY(object.open_piece(place.piece));
+    const uint64_t left = object.record().pieces[place.piece].size - place.offset;
+    const ssize_t got = ::pread(file->descriptor(), buffer.data(), std::min<uint64_t>(buffer.size(), left),
+                                static_cast<off_t>(place.offset));
+    if (got < 0) return make_system_error(errno, "reading " + file->name());
+    if (got == 0) return make_error(Code::kTruncated, "{}: it ends too early", file->name());
+    feed.add({buffer.data(), static_cast<size_t>(got)});
+    at += static_cast<uint64_t>(got);
   }
   return {};
 }
@@ -216,12 +163,10 @@ ShardIndexes::Index ShardIndexes::build_once(const std::shared_ptr<const Object>
 }
 
 ShardIndexes::Index ShardIndexes::build(const std::shared_ptr<const Object>& object) {
-  ShardFeed feed(object->key());
-  const tar::Compression compression = MR_TRY(recognise(*object));
-  Status fed = feed_object(*object, compression, feed);
-  if (!fed && !is_of_the_bytes(fed.error())) return fed.take_error();
+  ShardFeed feed(object->key(), ShardFeed::Packing::kRecognise);
+  MR_TRY(feed_object(*object, feed));
+  Result<std::string> index = feed.finish();
   const uint64_t samples = feed.samples();
-  Result<std::string> index = fed ? feed.finish(compression) : Result<std::string>(fed.take_error());
   // The index of a small plain tar is not kept but made whenever it is asked for: that one is ready already.
   Status committed =
       object->record().shard == ShardState::kPending ? commit(*object, index, samples) : Status();

@@ -14,6 +14,8 @@ std::string_view drive_state_name(DriveState state) {
   switch (state) {
     case DriveState::kServing:
       return "serving";
+    case DriveState::kSlow:
+      return "slow";
     case DriveState::kDraining:
       return "draining";
     case DriveState::kFailed:
@@ -40,6 +42,7 @@ Engine::Engine(StoreOptions options, Log& log)
       housekeeper_(core_, multipart_) {}
 
 Engine::~Engine() {
+  core_.unpackers.stop();
   shards_.stop();
   scrubber_.stop();
   housekeeper_.stop();

@@ -67,14 +67,15 @@ struct StoreOptions {
   uint64_t upload_expiry_seconds = 7 * 86400;  // of abandoned multipart uploads
 };
 
-enum class DriveState : uint8_t { kServing, kDraining, kFailed, kMissing };
+// kSlow: it gets new objects only where no other has room.
+enum class DriveState : uint8_t { kServing, kSlow, kDraining, kFailed, kMissing };
 std::string_view drive_state_name(DriveState state);
 
 struct DriveStatus {
   std::string path;
   std::string id;
   DriveState state = DriveState::kServing;
-  std::string reason;  // why it failed or is missing
+  std::string reason;  // why it failed, is slow or is missing
   bool rotational = false;
   uint64_t total_bytes = 0;
   uint64_t free_bytes = 0;
@@ -83,7 +84,6 @@ struct DriveStatus {
   uint64_t drain_left = 0;    // objects still to be moved
   uint64_t queue_reads = 0;   // windows waiting
   uint64_t queue_writes = 0;  // commits and blocks waiting
-  uint64_t slow_us = 0;       // smoothed time of one window
   Meter::Reading reads;
   Meter::Reading writes;
   Meter::Reading commits;

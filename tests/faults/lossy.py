@@ -12,9 +12,10 @@ def program():
 
 
 class Lossy:
-    def __init__(self, mountpoint, sync_ms=0, seed=1):
+    def __init__(self, mountpoint, sync_ms=0, write_ms=0, seed=1):
         self.path = pathlib.Path(mountpoint)
-        self.command = [program(), str(self.path), "--sync-ms", str(sync_ms), "--seed", str(seed)]
+        self.command = [program(), str(self.path), "--sync-ms", str(sync_ms), "--write-ms", str(write_ms),
+                        "--seed", str(seed)]
 
     def __enter__(self):
         self.path.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,6 @@
 // lossyfs: a file system that loses power on request, for tests of what a program flushes.
 //
-//   lossyfs MOUNTPOINT [--sync-ms N] [--seed N]
+//   lossyfs MOUNTPOINT [--sync-ms N] [--write-ms N] [--seed N]
 //     SIGUSR1  power loss: only what fsync made durable is left
 //     SIGUSR2  power loss with a torn end: of what was not flushed some 4 KiB pages of files survive, at
 //     random, and
@@ -12,7 +12,7 @@
 // likewise. The fsync of a file keeps its bytes and length, not its name; the fsync of a directory keeps its
 // names. Everything is in memory. One line on standard output says that it is mounted, and one that each
 // signal is obeyed. No program may have files open across a power loss: kill it first. --sync-ms makes every
-// flush take that long, as drives do.
+// flush take that long, as drives do, --write-ms every write, as drives that wear out do.
 #define FUSE_USE_VERSION 35
 #include <fcntl.h>
 #include <fuse3/fuse_lowlevel.h>
@@ -127,6 +127,7 @@ class Volume {
 
   std::mutex mutex;
   unsigned sync_ms = 0;
+  unsigned write_ms = 0;
   bool read_only = false;
   uint64_t random = 1;
 
@@ -384,22 +385,23 @@ void on_read(fuse_req_t request, fuse_ino_t number, size_t count, off_t at, fuse
   fuse_reply_buf(request, bytes.data(), bytes.size());
 }
 
+void wait_ms(unsigned milliseconds) {
+  if (milliseconds > 0) std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
+}
+
 void on_write(fuse_req_t request, fuse_ino_t number, const char* bytes, size_t count, off_t at,
               fuse_file_info*) {
   if (is_refused(request)) return;
+  wait_ms(volume().write_ms);
   Inode& inode = *volume().find(number);
   inode.now.write(static_cast<uint64_t>(at), bytes, count);
   Volume::touch(inode);
   fuse_reply_write(request, count);
 }
 
-void wait_for_drive() {
-  if (volume().sync_ms > 0) std::this_thread::sleep_for(std::chrono::milliseconds(volume().sync_ms));
-}
-
 void on_fsync(fuse_req_t request, fuse_ino_t number, int, fuse_file_info*) {
   if (is_refused(request)) return;
-  wait_for_drive();
+  wait_ms(volume().sync_ms);
   Inode& inode = *volume().find(number);
   inode.durable = inode.now;
   fuse_reply_err(request, 0);
@@ -407,7 +409,7 @@ void on_fsync(fuse_req_t request, fuse_ino_t number, int, fuse_file_info*) {
 
 void on_fsyncdir(fuse_req_t request, fuse_ino_t number, int, fuse_file_info*) {
   if (is_refused(request)) return;
-  wait_for_drive();
+  wait_ms(volume().sync_ms);
   volume().flush_directory(volume().find(number));
   fuse_reply_err(request, 0);
 }
@@ -519,10 +521,12 @@ int serve(fuse_session* session) {
 
 int main(int count, char** words) {
   if (count < 2) {
-    std::fprintf(stderr, "lossyfs MOUNTPOINT [--sync-ms N] [--seed N]\n");
+    std::fprintf(stderr, "lossyfs MOUNTPOINT [--sync-ms N] [--write-ms N] [--seed N]\n");
     return 2;
   }
   for (int i = 2; i + 1 < count; i += 2) {
+    if (std::strcmp(words[i], "--write-ms") == 0)
+      volume().write_ms = static_cast<unsigned>(std::atoi(words[i + 1]));
     if (std::strcmp(words[i], "--sync-ms") == 0)
       volume().sync_ms = static_cast<unsigned>(std::atoi(words[i + 1]));
     if (std::strcmp(words[i], "--seed") == 0) volume().random = std::strtoull(words[i + 1], nullptr, 10);

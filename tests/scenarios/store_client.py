@@ -1,5 +1,6 @@
 """What the tests of the store share: raw sockets, signatures, S3's XML, checksums and a look at the drive."""
 import base64
+import contextlib
 import datetime
 import hashlib
 import hmac
@@ -73,6 +74,14 @@ class Wire:
             return self.socket.recv(1) == b""
         except ConnectionResetError:
             return True
+
+    def until_closed(self):
+        """All bytes until the other side closes."""
+        came = bytearray()
+        with contextlib.suppress(ConnectionResetError):
+            while piece := self.socket.recv(1 << 16):
+                came += piece
+        return bytes(came)
 
     def close(self):
         self.socket.close()

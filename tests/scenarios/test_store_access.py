@@ -286,6 +286,20 @@ def test_pages_of_other_origins_may_not_write_to_an_open_node(tmp_path):
         assert node.keys("train") == ["x", "y"]
 
 
+def test_pages_whose_name_was_bent_to_this_machine_have_no_access(tmp_path):
+    with Node(tmp_path) as node:
+        assert node.put("/train/x", b"x").status == 200
+        bent = {"Host": f"evil.example:{node.port}"}
+        for headers in ({"Origin": f"http://evil.example:{node.port}"}, {"Sec-Fetch-Site": "same-origin"}):
+            for method, path in (("PUT", "/train/y"), ("GET", "/train/x"), ("GET", "/-/status"), ("GET", "/")):
+                body = b"y" if method == "PUT" else None
+                assert node.ask(method, path, body, {**bent, **headers}).status == 403, (headers, method, path)
+        for host in ("127.0.0.1", "localhost", "[::1]", "LOCALHOST"):
+            assert node.ask("GET", "/train/x", None, {"Host": f"{host}:{node.port}", "Sec-Fetch-Site": "none"}).status == 200
+        # Programs are no pages: they may use any name.
+        assert node.ask("GET", "/train/x", None, bent).body == b"x"
+
+
 # Certificates.
 
 def curl(node, path, *words):

@@ -192,6 +192,34 @@ def test_a_reader_that_stops_reading_holds_no_one_up(node):
     wait_until(lambda: node.get("/-/status").json["requests_under_way"] <= 1)
 
 
+def test_clients_that_make_the_node_wait_are_cut_off(tmp_path):
+    with Node(tmp_path, *(word for name in ("idle", "head", "stall") for word in ("--set", f"{name}_seconds=1s"))) as node:
+        node.put("/box/large", os.urandom(30_000_000))
+        kept = Wire(node).send("GET /-/live HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert kept.answer().status == 200
+        late = [kept,
+                Wire(node),
+                Wire(node).send("GET /box/large HTTP/1.1\r\nHo"),
+                Wire(node).send("PUT /box/half HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\nhalf"),
+                Wire(node).send("PUT /box/half HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nha")]
+        for wire in late:
+            wire.until_closed()
+            wire.close()
+        # A reader that takes nothing is cut off too; it sees less than it was promised.
+        deaf = Wire(node).send("GET /box/large HTTP/1.1\r\nHost: x\r\n\r\n")
+        wait_until(lambda: node.get("/-/status").json["requests_under_way"] <= 1)
+        assert len(deaf.until_closed()) < 30_000_000
+        deaf.close()
+        assert node.keys("box") == ["large"]
+        # Who sends, however slowly, is not cut off by the clock of those who do not.
+        slow = Wire(node).send("PUT /box/slow HTTP/1.1\r\nHost: x\r\nContent-Length: 8\r\n\r\n")
+        for _ in range(8):
+            time.sleep(0.25)
+            slow.send("x")
+        assert slow.answer().status == 200
+        slow.close()
+
+
 def test_connections_beyond_the_limit_are_answered_503(tmp_path):
     with Node(tmp_path, "--set", "max_connections=10") as node:
         kept = [Wire(node) for _ in range(10)]
