@@ -63,7 +63,7 @@ Result<std::vector<std::string>> InputFlags::names(Shell& shell) const {
   uint64_t bytes = 0;
   for (const std::string& name : names) {
     // To ask a store for every size would cost a request per shard.
-    if (name == shard::kStandardStream || net::is_url(name)) return names;
+    if (name == shard::kStandardStream || net::is_url(name) || shard::is_pipe(name)) return names;
     bytes += MR_TRY(file_size(name));
   }
   shell.progress.expect(bytes);

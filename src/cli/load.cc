@@ -32,6 +32,7 @@ struct LoadFlags {
   std::string on_error = "fail";
   std::string accelerator;
   std::string trace;
+  bool stream = false;
   uint64_t epochs = 1;
   uint64_t batches = 0;
   loader::Start start;
@@ -108,14 +109,17 @@ Status run(Shell& shell, LoadFlags& flags) {
   transfer::Stores* stores = MR_TRY(shell.stores());
   loader::CatalogueOptions options;
   options.names = MR_TRY(shard::expand_names(flags.shards, stores));
+  options.indexed = !flags.stream;
   std::shared_ptr<const loader::Catalogue> catalogue;
   {
     const auto bar = shell.bar("opening");
     options.progress = &shell.progress;
     catalogue = MR_TRY(loader::Catalogue::open(*stores, std::move(options)));
   }
-  shell.say(fmt::format("{} shards, {} samples, {}", format_count(catalogue->shards().size()),
-                        format_count(catalogue->samples()), format_bytes(catalogue->bytes())));
+  if (!flags.stream) {
+    shell.say(fmt::format("{} shards, {} samples, {}", format_count(catalogue->shards().size()),
+                          format_count(catalogue->samples()), format_bytes(catalogue->bytes())));
+  }
   loader::Start start = flags.start;
   start.epochs = flags.epochs;
   const auto trace = flags.trace.empty() ? nullptr : std::make_shared<loader::Trace>();
@@ -166,6 +170,8 @@ void add_load(CLI::App& app, Shell& shell) {
   add_jobs(*verb, flags->recipe.threads, "Threads that decode");
   verb->add_option("--cache", flags->recipe.cache, "Keep blocks of remote shards in this directory")
       ->type_name("DIR");
+  verb->add_flag("--stream", flags->stream,
+                 "Read shards once, forwards, without an index: also - and pipe: commands");
   verb->add_option("--au", flags->accelerator,
                    "Take batches as this accelerator would, and say how busy it is")
       ->type_name("NAME");
@@ -176,7 +182,8 @@ void add_load(CLI::App& app, Shell& shell) {
       "  millrace load 'train-{000000..000127}.tar' --spec 'image:jpg:size=224,crop=random_resized "
       "label:cls'\n"
       "  millrace load http://store:9400/train/train-@000128.tar --spec bytes:jpg --au resnet50-h100\n"
-      "  millrace load 'mr://train/*.tar' --shuffle 20000 --rank 3 --world 8 --trace timeline.json");
+      "  millrace load 'mr://train/*.tar' --shuffle 20000 --rank 3 --world 8 --trace timeline.json\n"
+      "  tar -cf - data | millrace load - --stream --spec 'image:jpg:size=224'");
   verb->callback([&shell, flags] { shell.action = [&shell, flags] { return run(shell, *flags); }; });
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/random.h"
 #include "base/text.h"
+#include "decode/inflate.h"
 #include "decode/label.h"
 #include "decode/npy.h"
 
@@ -58,6 +59,15 @@ struct LentSample {
   tar::SampleParser parser;
   const tar::Sample* sample = nullptr;
 };
+
+// Images and labels may be stored as .gz; what is handed over as it is stored stays packed.
+Result<std::string_view> plain_bytes(const tar::Field& found, FieldKind kind, Scratch& scratch) {
+  const bool is_made_of_it = kind == FieldKind::kImage || kind == FieldKind::kLabel;
+  if (!is_made_of_it || !found.name.ends_with(".gz")) return found.bytes;
+  constexpr uint64_t kMostBytes = 1 << 30;
+  scratch.unpacked = MR_TRY(decode::gunzip(found.bytes, kMostBytes));
+  return std::string_view(scratch.unpacked);
+}
 
 std::string join(const std::vector<std::string>& words) {
   return fmt::format("{}", fmt::join(words, ";"));
@@ -162,9 +172,13 @@ Status Filling::fill(const Element& element, size_t slot, Batch& batch, Scratch&
       return make_error(Code::kNotFound, "sample {} has no field {}", printable(sample->key),
                         join(field.any_of));
     }
-    auto filled = field.kind == FieldKind::kImage
-                      ? fill_image(found->bytes, i, element, column, slot, key, scratch.workspace)
-                      : fill_field(*found, i, column, slot);
+    const auto fill_slot = [&]() -> Status {
+      const std::string_view bytes = MR_TRY(plain_bytes(*found, field.kind, scratch));
+      if (field.kind == FieldKind::kImage)
+        return fill_image(bytes, i, element, column, slot, key, scratch.workspace);
+      return fill_field(bytes, i, column, slot);
+    };
+    auto filled = fill_slot();
     if (!filled) {
       return filled.take_error()
           .within("member " + printable(found->name))
@@ -193,23 +207,22 @@ Status Filling::fill_image(std::string_view encoded, size_t field, const Element
   return transform.run(pixels.view(), key, workspace, out);
 }
 
-Status Filling::fill_field(const tar::Field& found, size_t field, Column& column, size_t slot) const {
+Status Filling::fill_field(std::string_view stored, size_t field, Column& column, size_t slot) const {
   if (recipe_.fields[field].kind == FieldKind::kLabel) {
-    const int64_t label = MR_TRY(decode::parse_label(found.bytes));
+    const int64_t label = MR_TRY(decode::parse_label(stored));
     std::memcpy(column.memory.memory.get() + slot * sizeof label, &label, sizeof label);
     return {};
   }
   const Piece piece = column.pieces[slot];
-  if (piece.size != found.bytes.size()) {
-    return make_error(Code::kCorrupt, "it has {} bytes where the index says {}", found.bytes.size(),
-                      piece.size)
+  if (piece.size != stored.size()) {
+    return make_error(Code::kCorrupt, "it has {} bytes where the index says {}", stored.size(), piece.size)
         .with_hint("the shard has changed since it was indexed: millrace tar index");
   }
   std::byte* const place = column.memory.memory.get() + piece.offset;
-  if (!found.bytes.empty()) std::memcpy(place, found.bytes.data(), found.bytes.size());
+  if (!stored.empty()) std::memcpy(place, stored.data(), stored.size());
   if (recipe_.fields[field].kind == FieldKind::kBytes) return {};
-  const decode::ArrayView array = MR_TRY(decode::parse_npy(found.bytes));
-  const auto header = static_cast<uint64_t>(array.bytes.data() - found.bytes.data());
+  const decode::ArrayView array = MR_TRY(decode::parse_npy(stored));
+  const auto header = static_cast<uint64_t>(array.bytes.data() - stored.data());
   column.arrays[slot] = {
       array.dtype, array.shape, array.fortran, {piece.offset + header, array.bytes.size()}};
   return {};

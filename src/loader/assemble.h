@@ -34,6 +34,7 @@ struct Fault {
 class Scratch {
  public:
   decode::Workspace workspace;
+  std::string unpacked;  // of a .gz member
   tar::SampleParser& parser(tar::KeyRule rule) {
     return rule == tar::KeyRule::kFirstDot ? first_dot_ : last_dot_;
   }
@@ -65,7 +66,7 @@ class Filling {
       : catalogue_(catalogue), recipe_(recipe), keep_(keep), meters_(meters) {}
   Status fill_image(std::string_view encoded, size_t field, const Element& element, Column& column,
                     size_t slot, uint64_t key, decode::Workspace& workspace) const;
-  Status fill_field(const tar::Field& found, size_t field, Column& column, size_t slot) const;
+  Status fill_field(std::string_view stored, size_t field, Column& column, size_t slot) const;
 
   const Catalogue& catalogue_;
   const Recipe& recipe_;

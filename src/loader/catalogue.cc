@@ -14,7 +14,9 @@
 #include "base/hash.h"
 #include "base/threads.h"
 #include "net/url.h"
+#include "shard/command.h"
 #include "shard/index_file.h"
+#include "shard/input.h"
 #include "transfer/objects.h"
 
 namespace millrace::loader {
@@ -155,6 +157,11 @@ class Opening {
 
 Result<std::shared_ptr<const Catalogue>> Catalogue::open(transfer::Stores& stores, CatalogueOptions options) {
   if (options.names.empty()) return make_error(Code::kInvalid, "the data set names no shard");
+  for (const std::string& name : options.names) {
+    if (!options.indexed || (name != shard::kStandardStream && !shard::is_pipe(name))) continue;
+    return make_error(Code::kInvalid, "{} can be read only once, forwards: it has no index", name)
+        .with_hint("stream it: indexed=False in Python, --stream on the command line");
+  }
   for (const auto& mirror : options.mirrors) {
     if (mirror.size() == options.names.size()) continue;
     return make_error(Code::kInvalid, "a mirror names {} shards, the data set {}", mirror.size(),

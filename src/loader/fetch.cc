@@ -21,8 +21,8 @@ Error stopped() {
 
 class Stream {
  public:
-  Stream(const Source& source, transfer::Stores& stores)
-      : name_(source.name), etag_(source.etag), stores_(stores) {}
+  // The places where the shard is, best first; the catalogue keeps them.
+  Stream(const std::vector<Source>& sources, transfer::Stores& stores) : sources_(sources), stores_(stores) {}
 
   struct Wanted {
     Stretch stretch;
@@ -43,6 +43,13 @@ class Stream {
     }
     const Timer timer(meters.fetch, "fetch", meters.trace);
     auto filled = fill(wanted);
+    // Another place begins anew and passes what was read already.
+    while (!filled && filled.error().code() != Code::kCancelled && source_ + 1 < sources_.size()) {
+      ++source_;
+      input_ = nullptr;
+      position_ = 0;
+      filled = fill(wanted);
+    }
     if (!filled) {
       wanted.chunk->fail(filled.take_error());
       return;
@@ -56,8 +63,8 @@ class Stream {
     if (!input_) {
       shard::InputOptions options;
       options.stores = &stores_;
-      options.etag = etag_;
-      input_ = MR_TRY(shard::ShardInput::open(name_, options));
+      options.etag = sources_[source_].etag;
+      input_ = MR_TRY(shard::ShardInput::open(sources_[source_].name, options));
     }
     tar::ByteSource& bytes = input_->plain();
     while (position_ < wanted.stretch.offset) {
@@ -75,18 +82,18 @@ class Stream {
     return {};
   }
   Error ended() const {
-    return make_error(Code::kTruncated, "{}: ends at byte {} of the tar, before its index says so", name_,
-                      position_);
+    return make_error(Code::kTruncated, "{}: ends at byte {} of the tar, before its index says so",
+                      sources_[source_].name, position_);
   }
 
-  const std::string name_;
-  const std::string etag_;
+  const std::vector<Source>& sources_;
   transfer::Stores& stores_;
   std::mutex queue_mutex_;
   std::deque<Wanted> waiting_;  // guarded by queue_mutex_
   std::mutex read_mutex_;
   std::unique_ptr<shard::ShardInput> input_;  // guarded by read_mutex_
   uint64_t position_ = 0;                     // guarded by read_mutex_
+  size_t source_ = 0;                         // guarded by read_mutex_; which of them is read
 };
 
 Fetcher::Fetcher(const Catalogue& catalogue, unsigned threads, BlockCache* cache, Meters& meters)
@@ -128,7 +135,7 @@ void Fetcher::fetch(const Stretch& stretch, std::shared_ptr<Chunk> into) {
 }
 
 std::shared_ptr<Stream> Fetcher::open_stream(uint32_t shard) {
-  return std::make_shared<Stream>(catalogue_.shards()[shard].sources.front(), stores_);
+  return std::make_shared<Stream>(catalogue_.shards()[shard].sources, stores_);
 }
 
 void Fetcher::fetch(const std::shared_ptr<Stream>& stream, const Stretch& stretch,

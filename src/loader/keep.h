@@ -1,4 +1,5 @@
-// PixelKeep: decoded images kept in memory from one epoch to the next, up to a number of bytes.
+// PixelKeep: decoded images kept from one epoch to the next, up to a number of bytes: in memory, or in a file
+// without a name on a local drive, of which the system keeps in memory what it has room for.
 //
 // What came first stays: within an epoch every sample is wanted once, so evicting would only trade one hit
 // for another. Thread-safe; a view stays valid as long as the keep.
@@ -10,8 +11,11 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <unordered_map>
 
+#include "base/file.h"
+#include "base/result.h"
 #include "decode/pixels.h"
 #include "loader/order.h"
 
@@ -19,9 +23,15 @@ namespace millrace::loader {
 
 class PixelKeep {
  public:
-  PixelKeep(uint64_t most_bytes, uint32_t max_side) : most_bytes_(most_bytes), max_side_(max_side) {}
+  struct Options {
+    uint64_t most_bytes = 0;
+    uint32_t max_side = 0;
+    std::string directory;  // of the file; empty: in memory
+  };
+  static Result<std::shared_ptr<PixelKeep>> open(const Options& options);
+  ~PixelKeep();
 
-  uint32_t max_side() const { return max_side_; }
+  uint32_t max_side() const { return options_.max_side; }
   uint64_t bytes() const { return bytes_; }
   uint64_t images() const;
   // `field` tells several images of one sample apart.
@@ -38,7 +48,8 @@ class PixelKeep {
     size_t operator()(const Name& name) const;
   };
   struct Kept {
-    std::unique_ptr<uint8_t[]> bytes;
+    std::unique_ptr<uint8_t[]> own;  // in memory
+    const uint8_t* bytes;
     decode::Size size;
     decode::Channels channels;
   };
@@ -47,9 +58,15 @@ class PixelKeep {
     std::unordered_map<Name, Kept, NameHash> kept;  // guarded by mutex
   };
 
-  const uint64_t most_bytes_;
-  const uint32_t max_side_;
+  explicit PixelKeep(Options options) : options_(std::move(options)) {}
+  Status open_file();
+  const uint8_t* write(uint64_t offset, const uint8_t* bytes, uint64_t size);
+
+  const Options options_;
+  File file_;
+  uint8_t* mapping_ = nullptr;  // of the file
   std::atomic<uint64_t> bytes_ = 0;
+  std::atomic<uint64_t> end_ = 0;  // of what is in the file, or was meant to be
   std::array<Part, 64> parts_;
 };
 

@@ -80,6 +80,7 @@ Result<std::unique_ptr<Loader>> Loader::open(std::shared_ptr<const Catalogue> ca
   loader->threads_ = settled.threads == 0 ? cores : settled.threads;
   loader->fetcher_ = std::make_unique<Fetcher>(*loader->catalogue_, loader->fetch_threads_,
                                                loader->cache_.get(), loader->meters_);
+  loader->is_warm_ = !loader->catalogue_->is_local();
   for (unsigned i = 0; i < loader->threads_; ++i)
     loader->workers_.emplace_back([&own = *loader] { own.work(); });
   loader->planner_ = std::jthread([&own = *loader] { own.plan(); });
@@ -90,12 +91,18 @@ Loader::~Loader() {
   stop();
 }
 
+void Loader::wake_all() {
+  demand_.notify_all();
+  work_.notify_all();
+  ready_.notify_all();
+}
+
 void Loader::stop() {
   {
     std::lock_guard lock(mutex_);
     stopped_ = true;
   }
-  changed_.notify_all();
+  wake_all();
   const std::lock_guard joining(joining_);
   if (fetcher_) fetcher_->stop();
   if (planner_.joinable()) planner_.join();
@@ -143,7 +150,7 @@ void Loader::plan() {
       if (!planned) {
         plan_failure_ = planned.take_error();
         all_planned_ = true;
-        changed_.notify_all();
+        wake_all();
         return;
       }
       if (!*planned) break;
@@ -152,15 +159,16 @@ void Loader::plan() {
           std::min(recipe_.memory / 8, std::max(kBatchesAhead * (*planned)->bytes, kUsuallyAhead));
       planned_bytes_ += (*planned)->bytes;
       planned_.push_back(std::move(**planned));
-      changed_.notify_all();
+      work_.notify_one();
       // At least one batch waits, however large; more as far as the bytes allow.
-      changed_.wait(lock, [&] { return stopped_ || planned_.empty() || planned_bytes_ < ahead; });
+      demand_.wait(lock,
+                   [&] { return stopped_ || (is_warm_ && (planned_.empty() || planned_bytes_ < ahead)); });
       if (stopped_) return;
     }
   }
   std::lock_guard lock(mutex_);
   all_planned_ = true;
-  changed_.notify_all();
+  wake_all();
 }
 
 // The earliest batch with slots to fill; a new one where memory allows.
@@ -177,15 +185,22 @@ std::shared_ptr<Assembly> Loader::take_assembly() {
     if (!planned_.empty() && has_room) {
       auto assembly = std::make_shared<Assembly>(std::move(planned_.front()), pool_);
       planned_.pop_front();
+      has_begun_ = true;
       assembly->prepare(*filling_);
       under_way_.push_back({assembly, assembly->plan().elements.empty()});
-      changed_.notify_all();
+      demand_.notify_one();
+      work_.notify_all();
+      if (under_way_.front().is_complete) ready_.notify_one();
       continue;
     }
     if (planned_.empty() && all_planned_) return nullptr;
+    if (planned_.empty() && !is_warm_ && has_begun_) {
+      is_warm_ = true;
+      demand_.notify_one();
+    }
     const bool waits_for_consumer = !planned_.empty();
     const uint64_t begun = steady_ns();
-    changed_.wait(lock);
+    work_.wait(lock);
     (waits_for_consumer ? meters_.wait_room_ns : meters_.wait_bytes_ns) += steady_ns() - begun;
   }
 }
@@ -200,7 +215,8 @@ void Loader::work() {
     for (Slot& slot : under_way_) {
       if (slot.assembly == assembly) slot.is_complete = true;
     }
-    changed_.notify_all();
+    demand_.notify_one();
+    if (!under_way_.empty() && under_way_.front().is_complete) ready_.notify_one();
   }
 }
 
@@ -211,7 +227,7 @@ bool Loader::at_end() const {
 bool Loader::wait(uint64_t ms) {
   const uint64_t begun = steady_ns();
   std::unique_lock lock(mutex_);
-  const bool settled = changed_.wait_for(lock, std::chrono::milliseconds(ms), [&] {
+  const bool settled = ready_.wait_for(lock, std::chrono::milliseconds(ms), [&] {
     return stopped_ || has_failed_ || at_end() || (!under_way_.empty() && under_way_.front().is_complete);
   });
   const uint64_t end = steady_ns();
@@ -232,10 +248,14 @@ Result<std::shared_ptr<Batch>> Loader::next() {
   if (has_failed_ || at_end()) return std::shared_ptr<Batch>();
   const std::shared_ptr<Assembly> assembly = std::move(under_way_.front().assembly);
   under_way_.pop_front();
-  changed_.notify_all();
+  lock.unlock();
+  work_.notify_one();
   const uint64_t bytes = assembly->plan().bytes;
-  auto batch = assembly->finish(*filling_, faults_);
-  if (batch && faults_.size() > recipe_.most_errors) {
+  std::vector<Fault> found;
+  auto batch = assembly->finish(*filling_, found);
+  if (!found.empty() || !batch) lock.lock();
+  for (Fault& fault : found) faults_.push_back(std::move(fault));
+  if (batch && !found.empty() && faults_.size() > recipe_.most_errors) {
     batch = make_error(Code::kCorrupt,
                        "{} samples could not be used, more than {} are not accepted; the last: {}",
                        faults_.size(), recipe_.most_errors, faults_.back().what);

@@ -74,6 +74,7 @@ class Loader {
   Loader(std::shared_ptr<const Catalogue> catalogue, Recipe recipe, const Start& start,
          Companions companions);
   bool at_end() const;  // with mutex_
+  void wake_all();
   std::unique_ptr<BatchSource> open_epoch(uint64_t epoch);
   void plan();
   void work();
@@ -99,11 +100,18 @@ class Loader {
     bool is_complete = false;
   };
   mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<BatchPlan> planned_;  // guarded by mutex_, as all below; waiting for memory to fill
-  std::deque<Slot> under_way_;     // in order; the front goes to the consumer next
-  uint64_t planned_bytes_ = 0;     // encoded bytes of both
+  // Who is woken when: each change wakes only those whom it concerns, and the consumer wakes one thread.
+  std::condition_variable demand_;  // the planner: more may be planned
+  std::condition_variable work_;    // the workers: something was planned, or a batch was taken
+  std::condition_variable ready_;   // the consumer: the next batch is complete, or there is none
+  std::deque<BatchPlan> planned_;   // guarded by mutex_, as all below; waiting for memory to fill
+  std::deque<Slot> under_way_;      // in order; the front goes to the consumer next
+  uint64_t planned_bytes_ = 0;      // encoded bytes of both
   bool all_planned_ = false;
+  // From files nothing is fetched ahead before the first batch has all it needs: it would only have to share
+  // the processor. From a store the way is long, and what comes later is asked for at once.
+  bool is_warm_ = false;
+  bool has_begun_ = false;  // with the first batch
   bool stopped_ = false;
   bool has_failed_ = false;
   std::optional<Error> plan_failure_;  // comes behind all that was planned before

@@ -13,7 +13,7 @@ namespace {
 
 // One request: long enough that its latency does not matter, short enough to share fairly.
 constexpr uint64_t kMostChunkBytes = 2 << 20;
-constexpr uint64_t kMostFileChunkBytes = 512 << 10;  // files answer at once
+constexpr uint64_t kMostFileChunkBytes = 256 << 10;  // files answer at once
 constexpr uint64_t kLeastChunkBytes = 64 << 10;
 
 // Half of the memory is for bytes that wait for their turn: the windows, and about one chunk at either end of

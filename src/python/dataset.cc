@@ -8,6 +8,7 @@
 #include <map>
 
 #include "base/units.h"
+#include "decode/inflate.h"
 #include "loader/loader.h"
 #include "loader/quality.h"
 #include "loader/random_access.h"
@@ -379,7 +380,10 @@ void bind_handles(py::module_& module) {
       });
   py::class_<loader::Recipe>(module, "Recipe").def(py::init(&make_recipe));
   py::class_<loader::PixelKeep, std::shared_ptr<loader::PixelKeep>>(module, "PixelKeep")
-      .def(py::init<uint64_t, uint32_t>(), py::arg("most_bytes"), py::arg("max_side"))
+      .def(py::init([](uint64_t most_bytes, uint32_t max_side, const std::string& directory) {
+             return value_or_raise(loader::PixelKeep::open({most_bytes, max_side, directory}));
+           }),
+           py::arg("most_bytes"), py::arg("max_side"), py::arg("directory") = "")
       .def_property_readonly("bytes", &loader::PixelKeep::bytes)
       .def_property_readonly("images", &loader::PixelKeep::images);
 }
@@ -418,6 +422,9 @@ void bind_dataset(py::module_& module) {
         return handle;
       }))
       .def("get", &AccessHandle::get, py::arg("numbers"), py::arg("epoch") = 0);
+  module.def("gunzip", [](const std::string& bytes, uint64_t most) {
+    return py::bytes(value_or_raise(decode::gunzip(bytes, most)));
+  });
   module.def("parse_bytes", [](const std::string& text) { return value_or_raise(parse_bytes(text)); });
 }
 

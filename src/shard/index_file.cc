@@ -26,7 +26,7 @@ Result<std::string> build_index(const std::string& shard, const InputOptions& op
 }
 
 Result<IndexReport> make_index(const std::string& shard, const InputOptions& options) {
-  if (shard == kStandardStream)
+  if (shard == kStandardStream || is_pipe(shard))
     return make_error(Code::kInvalid, "an index belongs beside a file, not a stream");
   if (net::is_url(shard)) {
     return make_error(Code::kInvalid, "{}: a store makes the indexes of its shards itself", shard)

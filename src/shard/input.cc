@@ -18,6 +18,10 @@ Result<std::unique_ptr<FileSource>> FileSource::open(const std::string& name, tr
     source->object_ = MR_TRY(net::RangedReader::open(object.store->client(), object.url, {}, etag));
     return source;
   }
+  if (is_pipe(name)) {
+    source->command_.emplace(MR_TRY(start_pipe(name)));
+    return source;
+  }
   MR_TRY(source->open_file());
   return source;
 }
@@ -36,7 +40,15 @@ Status FileSource::open_file() {
 }
 
 Result<size_t> FileSource::read_stored(std::span<std::byte> into) {
-  return object_ ? object_->read_some(into) : file_.read_some(into);
+  if (object_) return object_->read_some(into);
+  if (!command_) return file_.read_some(into);
+  const size_t got = MR_TRY(command_->output().read_some(into));
+  // A command that fails has given half a shard at best.
+  if (got == 0 && !into.empty() && !ended_) {
+    ended_ = true;
+    MR_TRY(command_->finish());
+  }
+  return got;
 }
 
 Result<size_t> FileSource::read_some(std::span<std::byte> into) {

@@ -1,4 +1,5 @@
-// ShardInput: an archive on disk, in a store or on standard input, ready to be read as samples or members.
+// ShardInput: an archive on disk, in a store, on standard input or from a command, ready to be read as
+// samples or members.
 //
 // Recognises compression by content and undoes it, counts the stored bytes that pass, and seeks over data
 // nobody wants where the file allows it. Owns the file and the window; not movable, one thread.
@@ -7,12 +8,14 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/file.h"
 #include "base/progress.h"
 #include "base/result.h"
 #include "net/ranged.h"
+#include "shard/command.h"
 #include "tar/compress.h"
 #include "tar/sample.h"
 #include "tar/window.h"
@@ -49,9 +52,11 @@ class FileSource final : public tar::ByteSource {
   std::string name_;
   File file_;
   std::unique_ptr<net::RangedReader> object_;  // instead of the file
+  std::optional<Command> command_;             // instead of the file
   std::string peeked_;
   size_t peeked_used_ = 0;
   bool seekable_ = false;
+  bool ended_ = false;  // the command
   Progress* progress_ = nullptr;
   std::function<void(std::string_view)> tap_;
 };

@@ -2,10 +2,7 @@
 #include "shard/map.h"
 
 #include <fcntl.h>
-#include <signal.h>
-#include <spawn.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,8 +17,7 @@
 #include "base/queue.h"
 #include "base/text.h"
 #include "base/threads.h"
-
-extern char** environ;
+#include "shard/command.h"
 
 namespace millrace::shard {
 
@@ -51,49 +47,11 @@ Status write_new_file(const std::string& path, std::string_view bytes) {
   return file.write_all(bytes);
 }
 
-Status run_command(const std::vector<std::string>& command, const std::string& directory,
+// What the command prints goes to standard error: standard output may be our tar stream.
+Status run_command(const std::vector<std::string>& words, const std::string& directory,
                    const std::string& key) {
-  std::vector<char*> arguments;
-  for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
-  arguments.push_back(nullptr);
-  std::string key_variable = "MILLRACE_KEY=" + key;
-  std::vector<char*> environment;
-  for (char** variable = environ; *variable != nullptr; ++variable) {
-    if (!std::string_view(*variable).starts_with("MILLRACE_KEY=")) environment.push_back(*variable);
-  }
-  environment.push_back(key_variable.data());
-  environment.push_back(nullptr);
-
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addchdir_np(&actions, directory.c_str());
-  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  // Standard output may be our tar stream: what commands print goes to standard error.
-  posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
-  // Whatever this process does about signals, the command starts as any program does.
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  sigset_t none;
-  sigset_t all;
-  sigemptyset(&none);
-  sigfillset(&all);
-  posix_spawnattr_setsigmask(&attributes, &none);
-  posix_spawnattr_setsigdefault(&attributes, &all);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-  pid_t child = 0;
-  const int failure =
-      ::posix_spawnp(&child, arguments[0], &actions, &attributes, arguments.data(), environment.data());
-  posix_spawn_file_actions_destroy(&actions);
-  posix_spawnattr_destroy(&attributes);
-  if (failure != 0) return make_system_error(failure, "starting " + command[0]);
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0) {
-    if (errno != EINTR) return make_system_error(errno, "waiting for " + command[0]);
-  }
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return {};
-  if (WIFSIGNALED(status))
-    return make_error(Code::kUnavailable, "{} was ended by signal {}", command[0], WTERMSIG(status));
-  return make_error(Code::kUnavailable, "{} failed with exit code {}", command[0], WEXITSTATUS(status));
+  Command command = MR_TRY(Command::start({words, directory, "MILLRACE_KEY=" + key}));
+  return command.finish();
 }
 
 // Which result a file belongs to: nothing for scratch files.

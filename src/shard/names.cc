@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "net/url.h"
+#include "shard/command.h"
 #include "transfer/select.h"
 
 namespace millrace::shard {
@@ -143,7 +144,8 @@ Result<Names> match_in_store(const std::string& address, transfer::Stores* store
 
 Status expand_globs(Names& names, const Names& expanded, transfer::Stores* stores) {
   for (const std::string& name : expanded) {
-    if (name.find_first_of("*?[") == std::string::npos) {
+    // A command's own globs are its shell's.
+    if (is_pipe(name) || name.find_first_of("*?[") == std::string::npos) {
       names.push_back(name);
       continue;
     }

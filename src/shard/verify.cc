@@ -211,7 +211,8 @@ class Repair {
 Result<MappedFile> map_plain(const std::string& shard, const std::string& temporary_directory,
                              const VerifyOptions& options, RepairReport& report) {
   const auto input = MR_TRY(ShardInput::open(shard, options.input));
-  if (input->compression() == tar::Compression::kNone && shard != kStandardStream && !net::is_url(shard))
+  if (input->compression() == tar::Compression::kNone && shard != kStandardStream && !net::is_url(shard) &&
+      !is_pipe(shard))
     return MappedFile::open(shard);
   File copy = MR_TRY(File::make_temporary(temporary_directory));
   std::vector<std::byte> buffer(1 << 20);

@@ -1,5 +1,6 @@
 """Dataset: exact epochs, the same batches for any world and start, and nothing left behind."""
 import gc
+import gzip
 import io
 import os
 import signal
@@ -15,6 +16,7 @@ from PIL import Image
 
 import millrace
 from millrace import Dataset
+from millrace.webdataset import tenbin
 
 SAMPLES = 230
 
@@ -153,6 +155,116 @@ def test_decoded_images_are_kept_and_stay_within_the_tolerance(urls):
     assert kept._keep.images == SAMPLES
     gray = Dataset(urls).image("png", size=20, channels="gray").batch(50).cache(decoded=True)
     assert numpy.array_equal(next(gray.epoch(0)), next(gray.epoch(0))) and next(gray.epoch(0)).shape == (50, 20, 20, 1)
+
+
+def test_decoded_images_are_kept_on_a_drive_as_in_memory(urls, tmp_path):
+    ds = Dataset(urls, seed=1).image("png", size=20, crop="random_resized", flip=True).batch(50)
+    kept, filed = ds.cache(decoded=True), ds.cache(decoded=True, where=tmp_path, max_bytes="1GiB")
+    for epoch in range(3):
+        for ours, theirs in zip(filed.epoch(epoch), kept.epoch(epoch)):
+            assert numpy.array_equal(ours, theirs)
+    assert filed._keep.images == SAMPLES and filed._keep.bytes == kept._keep.bytes
+    assert list(tmp_path.iterdir()) == []
+    # Beyond the cap, and on a drive without room, images are decoded anew.
+    few = ds.cache(decoded=True, where=tmp_path, max_bytes=48 * 64 * 3 * 10)
+    for epoch in range(2):
+        for ours, theirs in zip(few.epoch(epoch), kept.epoch(epoch)):
+            assert numpy.array_equal(ours, theirs)
+    assert few._keep.images == 10
+    with pytest.raises(millrace.Error, match="decoded images in /nowhere"):
+        next(ds.cache(decoded=True, where="/nowhere").epoch(0))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
+def test_a_full_drive_only_costs_the_cache(urls, tmp_path):
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", tmp_path], check=True)
+    try:
+        ds = Dataset(urls, seed=1).image("png", size=20).batch(50)
+        full = ds.cache(decoded=True, where=tmp_path, max_bytes="1GiB")
+        for epoch in range(2):
+            for ours, theirs in zip(full.epoch(epoch), ds.epoch(epoch)):
+                assert numpy.abs(ours.astype(int) - theirs.astype(int)).max() <= 1
+        assert 0 < full._keep.images < 256 * 1024 // (48 * 64 * 3) + 1
+        del full
+    finally:
+        gc.collect()
+        subprocess.run(["umount", tmp_path], check=True)
+
+
+@pytest.fixture(scope="module")
+def packed(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("packed")
+
+    def archive(number):
+        out = io.BytesIO()
+        numpy.savez(out, a=numpy.arange(number), b=numpy.ones(2))
+        return out.getvalue()
+
+    with millrace.ShardWriter(str(directory / "p.tar")) as writer:
+        for number in range(6):
+            tensors = [numpy.full(number + 1, number, numpy.float32), numpy.arange(4, dtype=numpy.int64)]
+            writer.add(f"{number:05}", {
+                "npz": archive(number), "ten": tenbin.encode_buffer(tensors), "png.gz": gzip.compress(picture(number)),
+                "cls.gz": gzip.compress(str(number).encode()), "json.gz": gzip.compress(f'{{"n": {number}}}'.encode()),
+                "npy.gz": gzip.compress(numpy_bytes(numpy.full(3, number))), "png": picture(number),
+                "tokens.npy": numpy_bytes(numpy.arange(number + 1)), "txt.gz": b"\x1f\x8b broken"})
+    return str(directory / "p.tar")
+
+
+def test_archives_of_arrays_come_as_such(packed):
+    archives, tensors = next(Dataset(packed).npz().tenbin().batch(6).epoch(0))
+    for number, (archive, pair) in enumerate(zip(archives, tensors)):
+        assert archive["a"].tolist() == list(range(number)) and archive["b"].tolist() == [1, 1]
+        assert pair[0].tolist() == [number] * (number + 1) and pair[1].tolist() == [0, 1, 2, 3]
+
+
+def test_members_that_end_in_gz_are_unpacked(packed):
+    ds = Dataset(packed).image("png.gz", size=20).label("cls.gz").json("json.gz").array("npy.gz").image("png", size=20).batch(6)
+    images, labels, documents, arrays, plain = next(ds.epoch(0))
+    assert numpy.array_equal(images, plain) and labels.tolist() == list(range(6))
+    assert [document["n"] for document in documents] == list(range(6))
+    assert arrays.shape == (6, 3) and arrays[:, 0].tolist() == list(range(6))
+    assert next(Dataset(packed).bytes("cls.gz").batch(1).epoch(0))[0][:2] == b"\x1f\x8b"
+    for broken in (Dataset(packed).label("txt.gz"), Dataset(packed).text("txt.gz")):
+        with pytest.raises(millrace.Error):
+            next(broken.batch(1).epoch(0))
+
+
+def test_arrays_of_several_lengths_are_padded(packed, urls):
+    tokens, shapes = next(Dataset(packed).array("tokens.npy", pad=-1).batch(6).epoch(0))
+    assert tokens.shape == (6, 6) and shapes.tolist() == [[number + 1] for number in range(6)]
+    for number, row in enumerate(tokens.tolist()):
+        assert row == list(range(number + 1)) + [-1] * (5 - number)
+    whole, shapes = next(Dataset(urls).array("npy", pad=0).batch(4).epoch(0))
+    assert whole.shape == (4, 2, 3) and shapes.tolist() == [[2, 3]] * 4
+
+
+@pytest.mark.parametrize("kind, library", [("msgpack", "msgpack"), ("cbor", "cbor2")])
+def test_packages_decode_their_own(kind, library, tmp_path):
+    package = pytest.importorskip(library)
+    dump = package.packb if library == "msgpack" else package.dumps
+    with millrace.ShardWriter(str(tmp_path / "m.tar")) as writer:
+        writer.add("one", {"mp": dump({"n": 1}), "cbor": dump({"n": 1})})
+    ds = Dataset(str(tmp_path / "m.tar"))
+    assert next((ds.msgpack() if kind == "msgpack" else ds.cbor()).batch(1).epoch(0)) == [{"n": 1}]
+
+
+def test_a_stream_comes_from_standard_input_or_a_command(urls, monkeypatch):
+    shard = urls.replace("{000..004}", "000")
+    program = "import sys; from millrace import Dataset\n" \
+              "for batch in Dataset(sys.argv[1], indexed=False).label('cls').batch(32).epoch(0): print(*batch, sep='\\n')"
+    with open(shard) as source:
+        done = subprocess.run([sys.executable, "-c", program, "-"], stdin=source, capture_output=True, text=True, check=True)
+    assert [int(line) for line in done.stdout.split()] == list(range(50))
+    piped = Dataset(f"pipe:cat {shard}", indexed=False).label("cls").batch(32)
+    with pytest.raises(millrace.Error, match="shell commands are not run"):
+        next(piped.epoch(0))
+    monkeypatch.setenv("MILLRACE_ALLOW_PIPE", "1")
+    assert sum(all_of(piped.epoch(0)), []) == list(range(50))
+    # Stopped in the middle.
+    assert len(next(piped.batch(4).epoch(0))) == 4
+    with pytest.raises(millrace.Error, match="exit code 3"):
+        all_of(Dataset(f"pipe:cat {shard}; exit 3", indexed=False).label("cls").batch(32).epoch(0))
 
 
 def test_single_samples_by_number(urls):

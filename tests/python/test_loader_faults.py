@@ -117,14 +117,18 @@ def test_single_reads_survive_cuts_too(server, wanted):
     assert remote[57] == local[57] and remote[57][0] == "0057"
 
 
-@pytest.mark.parametrize("suffix", ["tar.gz", "tar.zst"])
-def test_compressed_shards_survive_cuts_too(tmp_path, suffix):
-    directory = tmp_path / "compressed"
+def write_compressed(directory, suffix):
     directory.mkdir()
     with millrace.ShardWriter(str(directory / f"c-%d.{suffix}"), max_samples=SAMPLES) as writer:
         noise = random.Random(3)
         for number in range(2 * SAMPLES):
             writer.add(f"{number:04}", {"bin": noise.randbytes(20_000), "cls": str(number).encode()})
+
+
+@pytest.mark.parametrize("suffix", ["tar.gz", "tar.zst"])
+def test_compressed_shards_survive_cuts_too(tmp_path, suffix):
+    directory = tmp_path / "compressed"
+    write_compressed(directory, suffix)
     local = samples(described(str(directory / f"c-{{0..1}}.{suffix}")))
     assert sorted(label for _, _, label in local) == list(range(2 * SAMPLES))
     with Server(directory) as server:
@@ -369,6 +373,19 @@ def test_a_mirror_takes_over_in_the_middle(server, shards, wanted):
         len(ds)
         server.trouble = always(lambda ask: ask.answer(cut_after=0) if server.count() > 4 else False)
         assert samples(ds) == wanted
+
+
+def test_a_mirror_takes_over_a_compressed_shard_in_the_middle(tmp_path):
+    directory, names = tmp_path / "compressed", "c-{0..1}.tar.gz"
+    write_compressed(directory, "tar.gz")
+    local = samples(described(str(directory / names)))
+    with Server(directory) as first, Server(directory) as mirror:
+        ds = described(first.url(names), mirrors=[mirror.url(names)])
+        len(ds)
+        first.trouble = always(lambda ask: ask.fail(404) if "range" in ask.headers else ask.answer(cut_after=70_000),
+                               when=lambda ask: ask.path.endswith(".tar.gz") and ask.method == "GET")
+        assert samples(ds) == local
+        assert first.trouble.happened > 0 and mirror.count(suffix=".tar.gz") > 0
 
 
 def test_a_local_copy_is_a_mirror(server, shards, wanted):

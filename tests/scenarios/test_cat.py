@@ -108,3 +108,38 @@ def test_patterns_that_do_not_give_every_sample_a_key_are_refused(millrace, tmp_
     simple(tmp_path, "a", 3)
     millrace("tar", "cat", "a.tar", "-o", "out.tar", "--rekey", pattern, code=2)
     assert not (tmp_path / "out.tar").exists()
+
+
+# Shards that a command prints.
+
+ALLOWED = {"MILLRACE_ALLOW_PIPE": "1"}
+
+
+def test_commands_are_not_run_unless_that_is_allowed(millrace, tmp_path):
+    simple(tmp_path, "a", 3)
+    for env in ({}, {"MILLRACE_ALLOW_PIPE": "0"}):
+        refused = millrace("tar", "cat", "pipe:touch ran; cat a.tar", "-o", "out.tar", env=env, code=1)
+        assert "MILLRACE_ALLOW_PIPE=1" in refused.err
+    assert not (tmp_path / "ran").exists() and not (tmp_path / "out.tar").exists()
+
+
+def test_a_command_prints_a_shard(millrace, tmp_path):
+    simple(tmp_path, "a", 3)
+    simple(tmp_path, "b", 2)
+    millrace("tar", "cat", "pipe:gzip -c a.tar", "pipe:cat [b].tar", "-o", "out.tar", env=ALLOWED)
+    assert [sample.key for sample in read_samples(tmp_path / "out.tar")] == ["a000", "a001", "a002", "b000", "b001"]
+    millrace("tar", "cat", "pipe:cat {a,b}.tar", "-o", "both.tar", env=ALLOWED)
+    assert (tmp_path / "both.tar").read_bytes() == (tmp_path / "out.tar").read_bytes()
+
+
+def test_a_command_that_fails_has_given_no_shard(millrace, tmp_path):
+    simple(tmp_path, "a", 3)
+    failed = millrace("tar", "cat", "pipe:cat a.tar; exit 3", "-o", "out.tar", env=ALLOWED, code=1)
+    assert "exit code 3" in failed.err and "pipe:cat a.tar" in failed.err
+    assert "exit code 127" in millrace("tar", "cat", "pipe:no-such-program", "-o", "out.tar", env=ALLOWED, code=1).err
+    assert not (tmp_path / "out.tar").exists()
+
+
+def test_a_command_that_is_not_read_to_its_end_is_ended(millrace, tmp_path):
+    simple(tmp_path, "a", 3)
+    assert keys_of_cat(lambda *words: millrace(*words, env=ALLOWED), tmp_path, "pipe:cat a.tar; exec sleep 1000", "--slice", ":2") == ["a000", "a001"]

@@ -20,8 +20,9 @@ from functools import partial
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, Union
 
 from . import _core
+from . import fields as fields_
 from .errors import InvalidError
-from .placement import choose_cache
+from .placement import available_memory, choose_cache
 from .watching import ProgressLine
 
 Urls = Union[str, Sequence[str]]
@@ -29,12 +30,9 @@ Urls = Union[str, Sequence[str]]
 # What a forked process inherited: its threads are not here, so it is neither used nor taken apart.
 _left_behind: List[Any] = []
 
+MOST_CACHED = "100GiB"
 _NORMALIZE = {"imagenet": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)), "none": ((0.0,) * 4, (1.0,) * 4),
               "half": ((0.5,) * 4, (0.5,) * 4)}
-
-
-def _text(value: bytes) -> str:
-    return value.decode("utf-8")
 
 
 def _each(function: Callable[[Any], Any], values: Sequence[Any]) -> List[Any]:
@@ -76,6 +74,14 @@ def _bytes(size: Union[int, str]) -> int:
 def _words(fields: Union[str, Sequence[str]]) -> List[str]:
     words = fields.split(";") if isinstance(fields, str) else list(fields)
     return [word.strip().lstrip(".").lower() for word in words if word.strip()]
+
+
+def _may_be_packed(fields: Union[str, Sequence[str]]) -> bool:
+    return any(word.endswith(".gz") for word in _words(fields))
+
+
+def _in_turn(first: Callable[[Any], Any], second: Callable[[Any], Any], value: Any) -> Any:
+    return second(first(value))
 
 
 def _rank_and_world() -> Tuple[int, int]:
@@ -167,7 +173,7 @@ class Dataset:
         self._maps: List[Callable[..., Any]] = []
         self._choices: List[Callable[[Any], Any]] = []
         self._parts: List["Dataset"] = []
-        self._keep_options: Optional[Tuple[int, int]] = None
+        self._keep_options: Optional[Tuple[int, int, str]] = None
         self._auto_cache = False
         self._as_torch = False
         self._shared: Dict[str, Any] = {}
@@ -196,6 +202,12 @@ class Dataset:
         other._options["fields"].append(dict(kind=kind, any_of=any_of, name=name or (any_of[0] if any_of else "__key__"), **options))
         other._finishers.append(finish)
         return other
+
+    def _loaded(self, kind: str, fields: Union[str, Sequence[str]], name: Optional[str],
+                finish: Optional[Callable[[Any], Any]] = None) -> "Dataset":
+        """What Python makes of the bytes; members that end in .gz are unpacked first."""
+        load = partial(fields_.load_each, kind, _may_be_packed(fields))
+        return self._field("bytes", fields, name, partial(_in_turn, load, finish) if finish else load)
 
     def shuffle(self, window: int = 20_000) -> "Dataset":
         """Shards in random order, samples displaced within `window` of them (over all ranks). 0: the order of the
@@ -235,9 +247,13 @@ class Dataset:
         """A whole number written as text: int64."""
         return self._field("label", fields, name)
 
-    def array(self, fields: Union[str, Sequence[str]] = "npy", *, name: Optional[str] = None) -> "Dataset":
-        """A .npy: one array for the batch where all shapes are equal, a list of arrays where not."""
-        return self._field("array", fields, name)
+    def array(self, fields: Union[str, Sequence[str]] = "npy", *, pad: Any = None, name: Optional[str] = None) -> "Dataset":
+        """A .npy: one array for the batch where all shapes are equal, a list of arrays where not; with `pad` always
+        (array, shapes), smaller ones filled up with it."""
+        pad_column = None if pad is None else partial(fields_.padded, pad)
+        if not _may_be_packed(fields):
+            return self._field("array", fields, name, pad_column)
+        return self._loaded("npy", fields, name, pad_column or fields_.stacked)
 
     def bytes(self, fields: Union[str, Sequence[str]], *, name: Optional[str] = None) -> "Dataset":
         """As stored: a list of bytes."""
@@ -248,10 +264,26 @@ class Dataset:
         return self._field("bytes", fields, name, ragged=True)
 
     def text(self, fields: Union[str, Sequence[str]] = "txt", *, name: Optional[str] = None) -> "Dataset":
-        return self._field("bytes", fields, name, partial(_each, _text))
+        return self._loaded("text", fields, name)
 
     def json(self, fields: Union[str, Sequence[str]] = "json", *, name: Optional[str] = None) -> "Dataset":
-        return self._field("bytes", fields, name, partial(_each, json.loads))
+        return self._loaded("json", fields, name)
+
+    def npz(self, fields: Union[str, Sequence[str]] = "npz", *, name: Optional[str] = None) -> "Dataset":
+        """A list of dicts of arrays."""
+        return self._loaded("npz", fields, name)
+
+    def tenbin(self, fields: Union[str, Sequence[str]] = "ten;tb", *, name: Optional[str] = None) -> "Dataset":
+        """WebDataset's tensors: a list of lists of arrays."""
+        return self._loaded("tenbin", fields, name)
+
+    def msgpack(self, fields: Union[str, Sequence[str]] = "mp;msg", *, name: Optional[str] = None) -> "Dataset":
+        """Needs the package msgpack."""
+        return self._loaded("msgpack", fields, name)
+
+    def cbor(self, fields: Union[str, Sequence[str]] = "cbor", *, name: Optional[str] = None) -> "Dataset":
+        """Needs the package cbor or cbor2."""
+        return self._loaded("cbor", fields, name)
 
     def field(self, fields: Union[str, Sequence[str]], decode: Callable[[bytes], Any], *, name: Optional[str] = None) -> "Dataset":
         """`decode(bytes)` for each sample, in Python, under its lock: what has no place in the engine."""
@@ -266,16 +298,19 @@ class Dataset:
         other._maps.append(function)
         return other
 
-    def cache(self, directory: Optional[str] = None, *, max_bytes: Union[int, str] = "100GiB", decoded: bool = False,
-              max_side: int = 256) -> "Dataset":
+    def cache(self, directory: Optional[str] = None, *, max_bytes: Union[None, int, str] = None, decoded: bool = False,
+              max_side: int = 256, where: str = "ram") -> "Dataset":
         """`directory`: blocks of remote shards stay on a local drive, shared by all processes of the machine; "auto"
         chooses: memory for a data set that takes a quarter of what is free there, the drive of ~/.cache for one that
         takes half of what is free there, nothing for a larger one; the report says what was chosen.
-        `decoded`: images stay in memory after the first epoch, made smaller to `max_side`; what no longer fits into
-        `max_bytes` is decoded again."""
+        `decoded`: images stay after the first epoch, made smaller to `max_side`: `where` is "ram" or a directory on a
+        local drive. What no longer fits into `max_bytes` is decoded again.
+        `max_bytes`: 100GiB, in memory half of what is free there."""
         if decoded:
+            in_memory = where == "ram"
+            most = available_memory() // 2 if in_memory and max_bytes is None else _bytes(max_bytes or MOST_CACHED)
             other = self._with()
-            other._keep_options = (_bytes(max_bytes), int(max_side))
+            other._keep_options = (most, int(max_side), "" if in_memory else os.fspath(where))
             return other
         if directory is None:
             raise InvalidError("cache needs a directory, or decoded=True")
@@ -283,7 +318,7 @@ class Dataset:
             other = self._with()
             other._auto_cache = True
             return other
-        return self._with(cache=str(directory), cache_bytes=_bytes(max_bytes))
+        return self._with(cache=str(directory), cache_bytes=_bytes(max_bytes or MOST_CACHED))
 
     # Choosing samples.
 

@@ -15,6 +15,7 @@ from typing import Any, Callable, Iterable, List, Optional
 
 import numpy as np
 
+from .. import fields
 from ..errors import DeniedError
 from . import utils
 
@@ -58,46 +59,14 @@ def torch_loads(data: bytes) -> Any:
                           hint="set MILLRACE_ALLOW_PICKLE=1 if you trust who wrote the shards") from error
 
 
-def tenbin_loads(data: bytes) -> Any:
-    from . import tenbin
-
-    return tenbin.decode_buffer(data)
-
-
-def msgpack_loads(data: bytes) -> Any:
-    import msgpack
-
-    return msgpack.unpackb(data)
-
-
-def cbor_loads(data: bytes) -> Any:
-    try:
-        import cbor
-    except ModuleNotFoundError:
-        import cbor2 as cbor
-    return cbor.loads(data)
-
-
-def npy_loads(data: bytes) -> np.ndarray:
-    return np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
-
-
-def npz_loads(data: bytes) -> dict:
-    return dict(np.load(io.BytesIO(data), allow_pickle=False))
-
-
-def text_loads(data: bytes) -> str:
-    return data.decode("utf-8")
-
-
 decoders = {
-    **dict.fromkeys(["txt", "text", "transcript"], text_loads),
+    **dict.fromkeys(["txt", "text", "transcript"], fields.text),
     **dict.fromkeys(["cls", "cls2", "index", "inx", "id"], int),
     **dict.fromkeys(["json", "jsn"], json.loads),
     **dict.fromkeys(["pkl", "pickle", "pyd"], unpickle_loads),
-    **dict.fromkeys(["ten", "tb"], tenbin_loads),
-    **dict.fromkeys(["mp", "msg"], msgpack_loads),
-    "pth": torch_loads, "npy": npy_loads, "npz": npz_loads, "cbor": cbor_loads,
+    **dict.fromkeys(["ten", "tb"], fields.tenbin),
+    **dict.fromkeys(["mp", "msg"], fields.msgpack),
+    "pth": torch_loads, "npy": fields.npy, "npz": fields.npz, "cbor": fields.cbor,
 }
 
 
