@@ -1,0 +1,87 @@
+// From flow on edges to ribbons between resources.
+#include <algorithm>
+#include <map>
+
+#include "base/assert.h"
+#include "plan/picture.h"
+
+namespace millrace::plan {
+
+namespace {
+
+class Peeler {
+ public:
+  explicit Peeler(const Check& check) : network_(check.path.network), left_(check.flow.on_edge), out_(network_.nodes()) {
+    for (size_t edge = 0; edge < network_.edges().size(); ++edge) out_[network_.edges()[edge].from].push_back(edge);
+    for (size_t at = 0; at < check.path.resources.size(); ++at) resource_of_[check.path.resources[at].edge] = at;
+  }
+
+  // Each round empties at least one edge, so this ends.
+  std::vector<Ribbon> peel() {
+    while (true) {
+      const std::vector<size_t> way = walk();
+      if (way.empty()) break;
+      Rational least = left_[way[0]];
+      for (const size_t edge : way) least = std::min(least, left_[edge]);
+      for (const size_t edge : way) left_[edge] -= least;
+      if (network_.edges()[way.back()].to == Network::kSink) count(way, least);
+    }
+    std::vector<Ribbon> ribbons;
+    for (const auto& [ends, amount] : amounts_) ribbons.push_back({ends.first, ends.second, amount});
+    return ribbons;
+  }
+
+ private:
+  // To the sink, or round a circle.
+  std::vector<size_t> walk() const {
+    std::vector<size_t> way;
+    std::map<size_t, size_t> seen;  // node -> how long the way was there
+    size_t node = Network::kSource;
+    while (node != Network::kSink) {
+      if (const auto before = seen.find(node); before != seen.end())
+        return {way.begin() + static_cast<std::ptrdiff_t>(before->second), way.end()};
+      seen[node] = way.size();
+      const auto next = std::find_if(out_[node].begin(), out_[node].end(), [this](size_t edge) { return left_[edge] > 0; });
+      if (next == out_[node].end()) return {};  // nothing is left at the source
+      way.push_back(*next);
+      node = network_.edges()[*next].to;
+    }
+    return way;
+  }
+
+  void count(const std::vector<size_t>& way, const Rational& amount) {
+    std::optional<size_t> before;
+    for (const size_t edge : way) {
+      const auto resource = resource_of_.find(edge);
+      if (resource == resource_of_.end()) continue;
+      if (before) amounts_[{*before, resource->second}] += amount;
+      before = resource->second;
+    }
+  }
+
+  const Network& network_;
+  std::vector<Rational> left_;
+  std::vector<std::vector<size_t>> out_;
+  std::map<size_t, size_t> resource_of_;  // by edge
+  std::map<std::pair<size_t, size_t>, Rational> amounts_;
+};
+
+}  // namespace
+
+std::vector<Ribbon> ribbons(const Check& check) { return Peeler(check).peel(); }
+
+std::vector<size_t> columns(const Check& check) {
+  std::vector<size_t> columns;
+  size_t column = 0;
+  for (size_t at = 0; at < check.path.resources.size(); ++at) {
+    const Resource& one = check.path.resources[at];
+    if (at > 0) {
+      const Resource& before = check.path.resources[at - 1];
+      if (before.stage != one.stage || before.order != one.order) ++column;
+    }
+    columns.push_back(column);
+  }
+  return columns;
+}
+
+}  // namespace millrace::plan
