@@ -194,6 +194,7 @@ void add_plan(CLI::App& app, Shell& shell) {
   add_plan_place(*verb, shell);
   add_plan_sweep(*verb, shell);
   add_plan_show(*verb, shell);
+  add_plan_simulate(*verb, shell);
   add_plan_parts(*verb, shell);
 }
 

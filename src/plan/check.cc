@@ -169,6 +169,12 @@ std::string format_rate(const Resource& resource, const Rational& amount) {
                        : format_count(static_cast<uint64_t>(std::llround(samples))) + " samples/s";
 }
 
+std::string format_used(const Resource& resource, const Rational& used) {
+  std::string first = format_rate(resource, used);
+  if (resource.in_samples) first.resize(first.find(" samples/s"));
+  return first + " of " + format_rate(resource, resource.total());
+}
+
 std::string format_percent(const Rational& share) {
   const double percent = to_double(share) * 100;
   // Almost all is not all.

@@ -53,6 +53,8 @@ Result<Check> check(const Installation& plan);
 // "3.2 GB/s" or "1 786 samples/s", as the resource counts.
 std::string format_rate(const Resource& resource, const Rational& amount);
 std::string format_rate(const Rational& bytes);
+// "3.2 GB/s of 5.0 GB/s", "800 of 1 786 samples/s".
+std::string format_used(const Resource& resource, const Rational& used);
 std::string format_percent(const Rational& share);
 std::string format_seconds(const Rational& seconds);   // "9.3 hours"
 std::string format_dollars(const Rational& dollars);   // "$35 000"

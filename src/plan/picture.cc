@@ -11,7 +11,7 @@ namespace millrace::plan {
 
 namespace {
 
-constexpr double kMargin = 28, kGap = 46, kTitle = 96, kFlowHeight = 72, kRowGap = 26, kLegend = 46;
+constexpr double kMargin = 28, kGap = 46, kTitle = 96, kFlowHeight = 60, kFlowHeightOfColumn = 8, kRowGap = 26, kLegend = 46;
 constexpr double kNameSize = 13, kSmallSize = 11, kLine = 16;
 constexpr double kLeastPipe = 4, kMostSpare = 1.9, kLeastDrawn = 22;
 constexpr std::string_view kPipe = "#e2e8ef", kFlow = "#3b78b4", kRibbon = "#c9d8e8", kRed = "#c62828", kPale = "#f6d5d3",
@@ -57,7 +57,9 @@ class Picture {
 };
 
 void Picture::make_cells() {
-  scale_ = kFlowHeight / std::max(1e-9, to_double(check_.samples_per_second));
+  // A long path is drawn wider, too, or the picture were a ribbon itself.
+  scale_ = (kFlowHeight + kFlowHeightOfColumn * static_cast<double>(columns(check_).back())) /
+           std::max(1e-9, to_double(check_.samples_per_second));
   for (size_t at = 0; at < check_.path.resources.size(); ++at) {
     const Resource& one = check_.path.resources[at];
     Cell cell;
@@ -67,7 +69,7 @@ void Picture::make_cells() {
     cell.clipped = whole > most;
     cell.pipe = std::max(kLeastPipe, std::min(whole, most));
     cell.above = {one.noun(), fmt::format("{} x {}", format_count(one.count), one.part)};
-    cell.below = {fmt::format("{} of {}", format_rate(one, check_.used(one)), format_rate(one, one.total())),
+    cell.below = {format_used(one, check_.used(one)),
                   format_percent(check_.utilisation(one))};
     for (const std::string& line : cell.above) cell.width = std::max(cell.width, text_width(line, kNameSize) * 1.12);
     for (const std::string& line : cell.below) cell.width = std::max(cell.width, text_width(line, kSmallSize) * 1.12);
@@ -185,7 +187,7 @@ std::string flow_picture(const std::string& title, const Check& check) { return 
 std::string flow_text(const std::string& title, const Check& check, size_t width) {
   constexpr size_t kFigures = 34;
   size_t names = 0;
-  for (const Resource& one : check.path.resources) names = std::max(names, one.noun().size() + 2);
+  for (const Resource& one : check.path.resources) names = std::max(names, one.noun().size() + 3);
   const size_t bar = std::max<size_t>(10, width > names + kFigures ? width - names - kFigures : 10);
   // Twice the flow fills the bar.
   const double scale = static_cast<double>(bar) / 2 / std::max(1e-9, to_double(check.samples_per_second));
@@ -201,8 +203,7 @@ std::string flow_text(const std::string& title, const Check& check, size_t width
     std::string pipe;
     for (size_t cell = 0; cell < wide; ++cell) pipe += cell < full ? "█" : "░";
     out += padded((check.limits(at) ? "> " : "  ") + one.noun(), names) + padded(pipe + (clipped ? "»" : ""), bar + 2) +
-           fmt::format("{} of {}, {}\n", format_rate(one, check.used(one)), format_rate(one, one.total()),
-                       format_percent(check.utilisation(one)));
+           fmt::format("{}, {}\n", format_used(one, check.used(one)), format_percent(check.utilisation(one)));
   }
   return out + "\n" + check.ladder[0].sentence + "\n";
 }

@@ -15,7 +15,6 @@ struct Ribbon {
   Rational samples_per_second;
 };
 
-// The flow taken apart into ways from drives to GPUs; circles in it carry nothing and are left out.
 std::vector<Ribbon> ribbons(const Check& check);
 
 // Which column a resource stands in; columns are numbered from 0 without gaps.

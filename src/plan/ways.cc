@@ -1,9 +1,9 @@
-// From flow on edges to ribbons between resources.
+// From flow on edges to ways, and from those to ribbons between resources.
 #include <algorithm>
 #include <map>
 
-#include "base/assert.h"
 #include "plan/picture.h"
+#include "plan/ways.h"
 
 namespace millrace::plan {
 
@@ -17,18 +17,23 @@ class Peeler {
   }
 
   // Each round empties at least one edge, so this ends.
-  std::vector<Ribbon> peel() {
+  std::vector<Way> peel() {
+    std::vector<Way> ways;
     while (true) {
-      const std::vector<size_t> way = walk();
-      if (way.empty()) break;
-      Rational least = left_[way[0]];
-      for (const size_t edge : way) least = std::min(least, left_[edge]);
-      for (const size_t edge : way) left_[edge] -= least;
-      if (network_.edges()[way.back()].to == Network::kSink) count(way, least);
+      const std::vector<size_t> edges = walk();
+      if (edges.empty()) return ways;
+      Rational least = left_[edges[0]];
+      for (const size_t edge : edges) least = std::min(least, left_[edge]);
+      for (const size_t edge : edges) left_[edge] -= least;
+      if (network_.edges()[edges.back()].to != Network::kSink) continue;
+      Way way;
+      way.samples_per_second = least;
+      for (const size_t edge : edges) {
+        if (const auto resource = resource_of_.find(edge); resource != resource_of_.end())
+          way.resources.push_back(resource->second);
+      }
+      ways.push_back(std::move(way));
     }
-    std::vector<Ribbon> ribbons;
-    for (const auto& [ends, amount] : amounts_) ribbons.push_back({ends.first, ends.second, amount});
-    return ribbons;
   }
 
  private:
@@ -49,26 +54,37 @@ class Peeler {
     return way;
   }
 
-  void count(const std::vector<size_t>& way, const Rational& amount) {
-    std::optional<size_t> before;
-    for (const size_t edge : way) {
-      const auto resource = resource_of_.find(edge);
-      if (resource == resource_of_.end()) continue;
-      if (before) amounts_[{*before, resource->second}] += amount;
-      before = resource->second;
-    }
-  }
-
   const Network& network_;
   std::vector<Rational> left_;
   std::vector<std::vector<size_t>> out_;
   std::map<size_t, size_t> resource_of_;  // by edge
-  std::map<std::pair<size_t, size_t>, Rational> amounts_;
 };
 
 }  // namespace
 
-std::vector<Ribbon> ribbons(const Check& check) { return Peeler(check).peel(); }
+std::vector<Way> find_ways(const Check& check) {
+  std::vector<Way> ways = Peeler(check).peel();
+  for (Way& way : ways) {
+    way.share = to_double(way.samples_per_second / check.samples_per_second);
+    for (const size_t at : way.resources) {
+      const Stage stage = check.path.resources[at].stage;
+      if (stage > Stage::kCpuIn && stage != Stage::kGpuIn) break;
+      ++way.arrival;
+    }
+  }
+  return ways;
+}
+
+std::vector<Ribbon> ribbons(const Check& check) {
+  std::map<std::pair<size_t, size_t>, Rational> amounts;
+  for (const Way& way : find_ways(check)) {
+    for (size_t at = 1; at < way.resources.size(); ++at)
+      amounts[{way.resources[at - 1], way.resources[at]}] += way.samples_per_second;
+  }
+  std::vector<Ribbon> ribbons;
+  for (const auto& [ends, amount] : amounts) ribbons.push_back({ends.first, ends.second, amount});
+  return ribbons;
+}
 
 std::vector<size_t> columns(const Check& check) {
   std::vector<size_t> columns;
