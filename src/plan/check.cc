@@ -5,6 +5,7 @@
 #include <cmath>
 #include <set>
 
+#include "base/assert.h"
 #include "base/units.h"
 
 namespace millrace::plan {
@@ -14,10 +15,11 @@ namespace {
 constexpr size_t kMostRungs = 16;
 
 std::string join(const std::vector<std::string>& words) {
+  constexpr size_t kMostNamed = 4;
+  const size_t named = words.size() > kMostNamed ? kMostNamed - 1 : words.size();
   std::string out;
-  for (size_t i = 0; i < words.size(); ++i)
-    out += (i == 0 ? "" : i + 1 == words.size() ? " and " : ", ") + words[i];
-  return out;
+  for (size_t i = 0; i < named; ++i) out += (i == 0 ? "" : i + 1 == words.size() ? " and " : ", ") + words[i];
+  return named == words.size() ? out : fmt::format("{} and {} more", out, words.size() - named);
 }
 
 bool is_gpus(const Check& check, const Rung& rung) {
@@ -67,6 +69,29 @@ Status climb(Check& check) {
     flow = MR_TRY(max_flow(network));
   }
   return {};
+}
+
+// Of all flows that are as large the one that asks least of the busiest part of a stage: data is spread over all
+// drives, and GPUs keep step. The share that all of them must give is raised, cut by cut, until the flow is whole.
+Result<Flow> even_out(Network& network, const std::vector<Resource>& resources, Stage stage, const Rational& value) {
+  Rational all = 0;
+  for (const Resource& one : resources) all += one.stage == stage ? one.capacity : Rational(0);
+  Rational share = value / all;
+  while (true) {
+    for (const Resource& one : resources) {
+      if (one.stage == stage) network.set_capacity(one.edge, one.capacity * share);
+    }
+    Flow flow = MR_TRY(max_flow(network));
+    if (flow.value == value) return flow;
+    Rational of_stage = 0, others = 0;
+    for (const size_t edge : flow.cut) {
+      const auto resource = std::find_if(resources.begin(), resources.end(), [edge](const Resource& one) { return one.edge == edge; });
+      const bool is_scaled = resource != resources.end() && resource->stage == stage;
+      (is_scaled ? of_stage : others) += is_scaled ? resource->capacity : *network.edges()[edge].capacity;
+    }
+    MR_ASSERT(of_stage > 0);
+    share = (value - others) / of_stage;
+  }
 }
 
 class Bill {
@@ -153,6 +178,9 @@ Result<Check> check(const Installation& plan) {
   result.read = result.samples_per_second * plan.workload.sample;
   result.epoch_seconds = Rational(plan.workload.samples) / result.samples_per_second;
   MR_TRY(climb(result));
+  Network network = result.path.network;
+  for (const Stage stage : {Stage::kDrives, Stage::kGpus})
+    result.flow = MR_TRY(even_out(network, result.path.resources, stage, result.samples_per_second));
   result.cost = cost_of(plan);
   result.room = room_of(plan);
   return result;

@@ -29,7 +29,7 @@ struct Room {
 
 struct Check {
   Path path;
-  Flow flow;
+  Flow flow;  // evened out: no drive and no GPU is busier than it must be
   Rational samples_per_second;
   Rational demand;  // samples a second that the GPUs could take
   Rational delivered;  // bytes a second into the GPUs

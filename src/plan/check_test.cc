@@ -128,6 +128,25 @@ TEST(CheckTest, SwitchesThatAreNotJoinedAreRefusedWithThePlace) {
       << refused.error().message();
 }
 
+TEST(CheckTest, GroupsSideBySideAreEquallyBusyWhereTheyCanBe) {
+  const Check checked = check_text(testing::plan_of_parts(30));
+  EXPECT_EQ(checked.gpu_utilisation(), 1);
+  const Rational busy = checked.utilisation(find(checked, "drives of shelf-0"));
+  EXPECT_GT(busy, 0);
+  for (const char* shelf : {"drives of shelf-1", "drives of shelf-2", "drives of shelf-3"})
+    EXPECT_EQ(checked.utilisation(find(checked, shelf)), busy) << shelf;
+}
+
+TEST(CheckTest, AGroupBehindANarrowInterfaceLeavesTheRestToTheOthers) {
+  const std::string text = std::string(kLoad) +
+                           "[[store]]\nname = \"a\"\ndrive = \"nvme\"\ninterface = \"10GbE\"\n"
+                           "[[store]]\nname = \"b\"\ndrive = \"nvme\"\n[[gpu]]\ngpu = \"gpu\"\ngpus = 12\n";
+  const Check checked = check_text(text);
+  EXPECT_EQ(checked.samples_per_second, 36'000);
+  EXPECT_EQ(checked.used(find(checked, "drives of a")), 1'000'000'000);
+  EXPECT_EQ(checked.used(find(checked, "drives of b")), 2'600'000'000);
+}
+
 TEST(CheckTest, RandomPlansFlowNoFasterThanAnyOfTheirStagesAndTheLadderRises) {
   for (uint64_t seed = 1; seed <= 150; ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));

@@ -304,6 +304,10 @@ Status check_whole(const Installation& plan) {
   if (plan.workload.shuffle == Shuffle::kPartial && !local)
     return make_error(Code::kInvalid, "{}: partial shuffling exchanges samples between drives in the GPU machines", place)
         .with_hint("put at = \"" + plan.gpus[0].name + "\" into the [[store]], or shuffle = \"global\"");
+  // Each machine trains on its own drives: two kinds of them are two flows that do not mix.
+  if (plan.workload.shuffle == Shuffle::kPartial && plan.gpus.size() > 1)
+    return make_error(Code::kInvalid, "{}: partial shuffling over several [[gpu]] groups is not planned", plan.gpus[1].place)
+        .with_hint("plan each group alone, with its part of the data");
   for (const Machines& group : plan.gpus) {
     if (!plan.cpus.empty() && group.cores > 0)
       return make_error(Code::kInvalid, "{}: [[gpu]] {} has cores, and there is a [[cpu]] tier: which decodes?", group.place, group.name)

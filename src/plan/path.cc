@@ -259,6 +259,9 @@ std::string Resource::noun() const {
     case Stage::kGpuMemory: return "memory of " + group;
     case Stage::kCpuCores:
     case Stage::kGpuCores: return "cores of " + group;
+    case Stage::kCpuIn: return "interfaces into " + group;
+    case Stage::kCpuOut:
+    case Stage::kExchangeOut: return "interfaces out of " + group;
     case Stage::kGpuLinks: return "links to the GPUs of " + group;
     case Stage::kGpus: return "GPUs of " + group;
     default: return "interfaces of " + group;

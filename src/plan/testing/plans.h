@@ -31,12 +31,12 @@ class PlanDrawer {
     switches_ = local_ ? 0 : random_.below(3);
     draw_workload();
     draw_parts();
-    const uint64_t gpu_groups = 1 + random_.below(2), store_groups = local_ ? gpu_groups : 1 + random_.below(2);
+    const uint64_t gpu_groups = partial_ ? 1 : 1 + random_.below(2), store_groups = local_ ? gpu_groups : 1 + random_.below(2);
     for (uint64_t group = 0; group < store_groups; ++group) draw_store(group);
     draw_switches();
     if (three_tiers_) draw_machines("cpu", 0);
     for (uint64_t group = 0; group < gpu_groups; ++group) draw_machines("gpu", group);
-    text_ += "\n[simulate]\nreaders = 9000\nahead = 2\nwindow = \"1MiB\"\nbuffer = \"100GB\"\n";
+    text_ += "\n[simulate]\nreaders = 9000\nahead = 2\nwindow = \"1MiB\"\nbuffer = \"4GB\"\n";
     text_ += fmt::format("seed = {}\n", random_.below(1000));
     return text_;
   }
@@ -52,7 +52,8 @@ class PlanDrawer {
     line(fmt::format("decoded = \"{}kB\"", sample * between(2, 5)));
     line("dataset = \"100TB\"\nshard = \"2MiB\"");
     line(random_.below(2) == 0 ? "access = \"random\"" : "access = \"sequential\"");
-    if (local_ && random_.below(2) == 0) line(fmt::format("shuffle = \"partial\"\nfraction = 0.{}", between(1, 9)));
+    partial_ = local_ && random_.below(2) == 0;
+    if (partial_) line(fmt::format("shuffle = \"partial\"\nfraction = 0.{}", between(1, 9)));
     if (!local_ && random_.below(2) == 0) line("redundancy = \"ec=4+2\"");
   }
 
@@ -93,6 +94,7 @@ class PlanDrawer {
   std::string text_;
   bool local_ = false;
   bool three_tiers_ = false;
+  bool partial_ = false;
   uint64_t switches_ = 0;
 };
 
