@@ -91,7 +91,8 @@ TEST(ParseRateTest, TellsBytesFromBitsAndDecimalFromBinary) {
 }
 
 TEST(ParseRateTest, RefusesWhatHasNoUnitOrNoTime) {
-  for (const char* text : {"", "/s", "B/s", "200", "200MB", "200M/s", "200MBps", "200 MB/s", "200MB/m", "-1MB/s", "1XB/s", "nanB/s"}) {
+  for (const char* text : {"", "/s", "B/s", "200", "200MB", "200M/s", "200MBps", "200 MB/s", "200MB/m",
+                           "-1MB/s", "1XB/s", "nanB/s"}) {
     const auto rate = parse_rate(text);
     ASSERT_FALSE(rate.has_value()) << text;
     EXPECT_NE(rate.error().hint().find("200MB/s"), std::string::npos) << text;

@@ -16,7 +16,8 @@ Json check_json(const plan::Installation& installation, const Check& check) {
     for (const size_t at : rung.resources) limits.push_back(check.path.resources[at].noun());
     ladder.push_back({{"limits", limits},
                       {"samples_per_second", to_double(rung.samples_per_second)},
-                      {"gpu_utilisation", to_double(std::min(plan::Rational(1), rung.samples_per_second / check.demand))}});
+                      {"gpu_utilisation",
+                       to_double(std::min(plan::Rational(1), rung.samples_per_second / check.demand))}});
   }
   Json resources = Json::array();
   for (size_t at = 0; at < check.path.resources.size(); ++at) resources.push_back(resource_json(check, at));
@@ -28,7 +29,8 @@ Json check_json(const plan::Installation& installation, const Check& check) {
           {"gpus", installation.gpu_count()},
           {"gpu_utilisation", to_double(check.gpu_utilisation())},
           {"epoch_seconds", to_double(check.epoch_seconds)},
-          {"training_seconds", to_double(check.epoch_seconds) * static_cast<double>(installation.workload.epochs)},
+          {"training_seconds",
+           to_double(check.epoch_seconds) * static_cast<double>(installation.workload.epochs)},
           {"bottleneck", check.ladder[0].sentence},
           {"ladder", ladder},
           {"resources", resources},
@@ -45,8 +47,8 @@ void print_resources(const Check& check) {
   for (size_t at = 0; at < check.path.resources.size(); ++at) {
     const Resource& one = check.path.resources[at];
     rows.push_back({(check.limits(at) ? "> " : "  ") + one.noun(), format_count(one.count) + " x " + one.part,
-                    bar_text(to_double(check.utilisation(one)), 20), plan::format_percent(check.utilisation(one)),
-                    plan::format_rate(one, one.total()),
+                    bar_text(to_double(check.utilisation(one)), 20),
+                    plan::format_percent(check.utilisation(one)), plan::format_rate(one, one.total()),
                     one.reserved > 0 ? plan::format_rate(one.reserved) + " reserved" : "",
                     format_count(check.needed(one))});
   }
@@ -59,9 +61,9 @@ void print_check(const plan::Installation& installation, const Check& check) {
   fmt::print("\n{}\n", check.ladder[0].sentence);
   for (size_t rung = 1; rung < check.ladder.size(); ++rung) fmt::print("  {}\n", check.ladder[rung].sentence);
   fmt::print("\nthroughput  {} samples/s; {} read, {} into {} GPUs, which are {} busy\n",
-             format_count(static_cast<uint64_t>(to_double(check.samples_per_second))), plan::format_rate(check.read),
-             plan::format_rate(check.delivered), format_count(installation.gpu_count()),
-             plan::format_percent(check.gpu_utilisation()));
+             format_count(static_cast<uint64_t>(to_double(check.samples_per_second))),
+             plan::format_rate(check.read), plan::format_rate(check.delivered),
+             format_count(installation.gpu_count()), plan::format_percent(check.gpu_utilisation()));
   fmt::print("epoch       {}", plan::format_seconds(check.epoch_seconds));
   if (installation.workload.epochs > 1)
     fmt::print("; {} epochs {}", installation.workload.epochs,
@@ -106,11 +108,13 @@ std::string figures_of(const plan::Part& part) {
     case plan::Kind::kDrive:
       return rate(part.rate) + (part.random > 0 ? ", random " + rate(part.random) : "") +
              (part.capacity > 0 ? ", " + format_bytes(part.capacity) : "");
-    case plan::Kind::kCore: return rate(part.in) + " in, " + rate(part.out) + " out";
+    case plan::Kind::kCore:
+      return rate(part.in) + " in, " + rate(part.out) + " out";
     case plan::Kind::kGpu:
       if (part.rate == 0) return fmt::format("{:.1f} samples/s", to_double(part.samples_per_second));
       [[fallthrough]];
-    case plan::Kind::kLink: return rate(part.rate);
+    case plan::Kind::kLink:
+      return rate(part.rate);
   }
   return "";
 }
@@ -150,8 +154,8 @@ Status run_parts(Shell& shell, const PartsFlags& flags) {
     }
     rows.push_back({part.name, std::string(plan::kind_name(part.kind)), figures_of(part),
                     part.price > 0 ? plan::format_dollars(part.price) : "",
-                    part.rate > 0 ? plan::format_duration(plan::Rational(flags.move, part.rate)) : "", part.date,
-                    part.source});
+                    part.rate > 0 ? plan::format_duration(plan::Rational(flags.move, part.rate)) : "",
+                    part.date, part.source});
   }
   if (!shell.json) print_table(rows);
   return {};
@@ -160,7 +164,8 @@ Status run_parts(Shell& shell, const PartsFlags& flags) {
 }  // namespace
 
 void add_plan_check(CLI::App& plan, Shell& shell) {
-  CLI::App* verb = plan.add_subcommand("check", "How fast an installation is, what limits it, what would limit it next");
+  CLI::App* verb =
+      plan.add_subcommand("check", "How fast an installation is, what limits it, what would limit it next");
   verb->fallthrough();
   auto flags = std::make_shared<PlanFlags>();
   flags->add_to(*verb);
@@ -173,7 +178,8 @@ void add_plan_check(CLI::App& plan, Shell& shell) {
 }
 
 void add_plan_parts(CLI::App& plan, Shell& shell) {
-  CLI::App* verb = plan.add_subcommand("parts", "The catalogue: parts, their figures and where those come from");
+  CLI::App* verb =
+      plan.add_subcommand("parts", "The catalogue: parts, their figures and where those come from");
   verb->fallthrough();
   auto flags = std::make_shared<PartsFlags>();
   verb->add_option("file", flags->file, "A plan whose own parts are shown, too")->type_name("FILE");
@@ -186,7 +192,8 @@ void add_plan_parts(CLI::App& plan, Shell& shell) {
 }
 
 void add_plan(CLI::App& app, Shell& shell) {
-  CLI::App* verb = app.add_subcommand("plan", "Know the bottleneck before buying: throughput, limits, sizes, cost, pictures");
+  CLI::App* verb = app.add_subcommand(
+      "plan", "Know the bottleneck before buying: throughput, limits, sizes, cost, pictures");
   verb->require_subcommand(1);
   verb->fallthrough();
   add_plan_check(*verb, shell);

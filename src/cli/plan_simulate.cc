@@ -39,8 +39,8 @@ void print_simulation(const SimulateFlags& flags, const plan::Simulation& simula
                     fmt::format("{:.0f} %", one.most * 100)});
   print_table(rows);
   fmt::print("\n{}: {} samples/s, {:.1f} % of the {} that the flow gives; GPUs {:.0f} % busy\n",
-             flags.epoch ? "one epoch" : "steady", count(simulation.samples_per_second), simulation.share() * 100,
-             count(simulation.expected), simulation.gpu_utilisation * 100);
+             flags.epoch ? "one epoch" : "steady", count(simulation.samples_per_second),
+             simulation.share() * 100, count(simulation.expected), simulation.gpu_utilisation * 100);
   fmt::print("first samples in a GPU after {:.2f} s; {} simulated\n", simulation.first_seconds,
              plan::format_seconds(plan::to_rational(simulation.seconds)));
   for (const std::string& note : simulation.notes) fmt::print("- {}\n", note);
@@ -71,11 +71,13 @@ Status run(Shell& shell, const SimulateFlags& flags) {
 }  // namespace
 
 void add_plan_simulate(CLI::App& plan, Shell& shell) {
-  CLI::App* verb = plan.add_subcommand("simulate", "Play the plan through: few shards, small buffers, slow drives, recovery");
+  CLI::App* verb = plan.add_subcommand(
+      "simulate", "Play the plan through: few shards, small buffers, slow drives, recovery");
   verb->fallthrough();
   auto flags = std::make_shared<SimulateFlags>();
   flags->plan.add_to(*verb);
-  verb->add_flag("--epoch", flags->epoch, "One epoch from its first request to its last sample, not a steady stretch");
+  verb->add_flag("--epoch", flags->epoch,
+                 "One epoch from its first request to its last sample, not a steady stretch");
   verb->add_option("--windows", flags->windows, "How many windows to simulate at most")
       ->check(CLI::Range(uint64_t{100}, uint64_t{100'000'000}))
       ->capture_default_str();

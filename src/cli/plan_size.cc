@@ -60,7 +60,8 @@ Result<plan::SizeRequest> make_request(const SizeFlags& flags) {
   request.redundancy = MR_TRY(plan::parse_redundancy(flags.redundancy));
   request.dataset = flags.dataset;
   if (!(flags.compression > 0 && flags.compression <= 1e6))
-    return make_error(Code::kInvalid, "--compression {} is not a number from above 0 to a million", flags.compression);
+    return make_error(Code::kInvalid, "--compression {} is not a number from above 0 to a million",
+                      flags.compression);
   request.compression = plan::to_rational(flags.compression);
   return request;
 }
@@ -80,7 +81,9 @@ Json size_json(const plan::Size& size) {
           {"drives_dollars", size.price > 0 ? Json(to_double(size.price)) : Json()}};
 }
 
-std::string gigabytes(const plan::Rational& rate) { return fmt::format("{:g}", to_double(rate) / 1e9); }
+std::string gigabytes(const plan::Rational& rate) {
+  return fmt::format("{:g}", to_double(rate) / 1e9);
+}
 
 void print_sizes(const plan::SizeRequest& request, const std::vector<plan::Size>& sizes) {
   std::vector<std::vector<std::string>> rows = {{"GPUs", "drives"}};
@@ -158,7 +161,8 @@ void add_plan_size(CLI::App& plan, Shell& shell) {
   part("--interface", flags->interface, "Which network interface");
   add_rate(*verb, "--interface-rate", flags->interface_rate, "What one gives, as measured");
   verb->add_flag("--local", flags->local, "Drives in the GPU machine: no network");
-  verb->add_option("--compression", flags->compression, "Decoded bytes of one stored byte; 1: nothing is decoded")
+  verb->add_option("--compression", flags->compression,
+                   "Decoded bytes of one stored byte; 1: nothing is decoded")
       ->capture_default_str();
   part("--core", flags->core, "Which CPU core decodes");
   add_rate(*verb, "--core-in", flags->core_in, "Stored bytes one takes in, as measured");

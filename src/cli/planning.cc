@@ -20,12 +20,13 @@ namespace {
 
 // Columns on the terminal: what continues a UTF-8 character takes none.
 size_t width_of(const std::string& text) {
-  return static_cast<size_t>(
-      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+  return static_cast<size_t>(std::count_if(
+      text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
 }
 
 Status run_renderer(const std::string& svg_path, const std::string& png_path) {
-  std::vector<std::string> words = {"rsvg-convert", "--format=png", "--zoom=2", "--output=" + png_path, svg_path};
+  std::vector<std::string> words = {"rsvg-convert", "--format=png", "--zoom=2", "--output=" + png_path,
+                                    svg_path};
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
@@ -60,7 +61,8 @@ Result<plan::Document> PlanFlags::document() const {
   for (const std::string& change : changes) {
     const size_t equals = change.find('=');
     if (equals == std::string::npos)
-      return make_error(Code::kInvalid, "--set {} has no value", change).with_hint("--set store.NAME.drives=24");
+      return make_error(Code::kInvalid, "--set {} has no value", change)
+          .with_hint("--set store.NAME.drives=24");
     MR_TRY(plan::set_value(document, change.substr(0, equals), change.substr(equals + 1)));
   }
   return document;
@@ -123,7 +125,8 @@ Json resource_json(const plan::Check& check, size_t resource) {
 }
 
 std::string bar_text(double share, size_t width) {
-  const auto full = static_cast<size_t>(std::lround(std::clamp(share, 0.0, 1.0) * static_cast<double>(width)));
+  const auto full =
+      static_cast<size_t>(std::lround(std::clamp(share, 0.0, 1.0) * static_cast<double>(width)));
   std::string text;
   for (size_t cell = 0; cell < width; ++cell) text += cell < full ? "█" : "░";
   return text;

@@ -1,4 +1,5 @@
-// What a training step of a known model takes on a known GPU, as MLPerf Storage defines its simulated accelerators.
+// What a training step of a known model takes on a known GPU, as MLPerf Storage defines its simulated
+// accelerators.
 #pragma once
 
 #include <cstdint>

@@ -158,7 +158,8 @@ source = "published talks: one GPU takes in 0.2 to 1 GB/s"
 date = "2019"
 )toml";
 
-constexpr std::string_view kAcceleratorSource = "public configuration of MLPerf Storage; not an MLPerf result";
+constexpr std::string_view kAcceleratorSource =
+    "public configuration of MLPerf Storage; not an MLPerf result";
 
 const std::vector<std::string> kKinds = {"link", "drive", "core", "gpu"};
 
@@ -181,7 +182,8 @@ void read_drive(Fields& fields, Part& part) {
 }
 
 void read_gpu(Fields& fields, Part& part) {
-  const bool has_rate = fields.has("rate"), has_batch = fields.has("batch"), has_step = fields.has("step_seconds");
+  const bool has_rate = fields.has("rate"), has_batch = fields.has("batch"),
+             has_step = fields.has("step_seconds");
   if (has_rate && (has_batch || has_step))
     fields.fail(fields.wrong("rate", "and batch with step_seconds say the same thing: give one"));
   if (has_batch != has_step) fields.fail(fields.wrong("batch", "and step_seconds go together"));
@@ -191,7 +193,8 @@ void read_gpu(Fields& fields, Part& part) {
   if (has_batch && has_step) {
     const Rational step = to_rational(fields.real("step_seconds"));
     const uint64_t batch = fields.count("batch", 1);
-    if (step == 0 || batch == 0) return fields.fail(fields.wrong("step_seconds", "and batch must be above 0"));
+    if (step == 0 || batch == 0)
+      return fields.fail(fields.wrong("step_seconds", "and batch must be above 0"));
     part.samples_per_second = Rational(batch) / step;
     part.rate = 0;
   }
@@ -201,7 +204,9 @@ void read_gpu(Fields& fields, Part& part) {
 
 Status read_part(Fields& fields, Part& part) {
   switch (part.kind) {
-    case Kind::kDrive: read_drive(fields, part); break;
+    case Kind::kDrive:
+      read_drive(fields, part);
+      break;
     case Kind::kLink:
       part.rate = fields.rate("rate", part.rate);
       if (part.rate == 0) fields.fail(fields.wrong("rate", "is missing"));
@@ -211,7 +216,9 @@ Status read_part(Fields& fields, Part& part) {
       part.out = fields.rate("out", part.out);
       if (part.in == 0 && part.out == 0) fields.fail(fields.wrong("in", "is missing, and so is out"));
       break;
-    case Kind::kGpu: read_gpu(fields, part); break;
+    case Kind::kGpu:
+      read_gpu(fields, part);
+      break;
   }
   if (fields.has("price")) part.price = to_rational(fields.real("price"));
   part.source = fields.text("source", part.source.empty() ? "the plan" : part.source);
@@ -223,10 +230,14 @@ Status read_part(Fields& fields, Part& part) {
 
 std::string_view kind_name(Kind kind) {
   switch (kind) {
-    case Kind::kDrive: return "drive";
-    case Kind::kLink: return "link";
-    case Kind::kCore: return "core";
-    case Kind::kGpu: return "gpu";
+    case Kind::kDrive:
+      return "drive";
+    case Kind::kLink:
+      return "link";
+    case Kind::kCore:
+      return "core";
+    case Kind::kGpu:
+      return "gpu";
   }
   return "";
 }
@@ -252,7 +263,8 @@ Status Catalogue::add(const Document& document) {
   const Value* parts = document.root.find("part");
   if (parts == nullptr) return {};
   if (parts->kind != Value::Kind::kTable)
-    return make_error(Code::kInvalid, "{}: part must be tables such as [part.nvme]", document.place(parts->at));
+    return make_error(Code::kInvalid, "{}: part must be tables such as [part.nvme]",
+                      document.place(parts->at));
   for (const Value::Field& field : parts->fields) {
     const std::string what = fmt::format("[part.{}]", field.key);
     if (field.value.kind != Value::Kind::kTable)
@@ -267,7 +279,8 @@ Status Catalogue::add(const Document& document) {
     const Kind kind = fields.has("kind") ? MR_TRY(parse_kind(word)) : known->kind;
     Part part = known != nullptr ? *known : Part();
     if (known != nullptr && known->kind != kind)
-      return fields.wrong("kind", fmt::format("is {}, but {} is a {}", word, field.key, kind_name(known->kind)));
+      return fields.wrong("kind",
+                          fmt::format("is {}, but {} is a {}", word, field.key, kind_name(known->kind)));
     part.name = field.key;
     part.kind = kind;
     MR_TRY(read_part(fields, part));

@@ -48,7 +48,8 @@ std::string later_sentence(const Check& check, const Rung& rung) {
   for (const size_t at : rung.resources) nouns.push_back(check.path.resources[at].noun());
   const Rational share = rung.samples_per_second / check.demand;
   return fmt::format("then the {}, at {} samples/s ({} of what the GPUs take)", join(nouns),
-                     format_count(static_cast<uint64_t>(to_double(rung.samples_per_second))), format_percent(share));
+                     format_count(static_cast<uint64_t>(to_double(rung.samples_per_second))),
+                     format_percent(share));
 }
 
 // Widens cut after cut until nothing is left that limits.
@@ -71,9 +72,11 @@ Status climb(Check& check) {
   return {};
 }
 
-// Of all flows that are as large the one that asks least of the busiest part of a stage: data is spread over all
-// drives, and GPUs keep step. The share that all of them must give is raised, cut by cut, until the flow is whole.
-Result<Flow> even_out(Network& network, const std::vector<Resource>& resources, Stage stage, const Rational& value) {
+// Of all flows that are as large the one that asks least of the busiest part of a stage: data is spread over
+// all drives, and GPUs keep step. The share that all of them must give is raised, cut by cut, until the flow
+// is whole.
+Result<Flow> even_out(Network& network, const std::vector<Resource>& resources, Stage stage,
+                      const Rational& value) {
   Rational all = 0;
   for (const Resource& one : resources) all += one.stage == stage ? one.capacity : Rational(0);
   Rational share = value / all;
@@ -85,7 +88,8 @@ Result<Flow> even_out(Network& network, const std::vector<Resource>& resources, 
     if (flow.value == value) return flow;
     Rational of_stage = 0, others = 0;
     for (const size_t edge : flow.cut) {
-      const auto resource = std::find_if(resources.begin(), resources.end(), [edge](const Resource& one) { return one.edge == edge; });
+      const auto resource = std::find_if(resources.begin(), resources.end(),
+                                         [edge](const Resource& one) { return one.edge == edge; });
       const bool is_scaled = resource != resources.end() && resource->stage == stage;
       (is_scaled ? of_stage : others) += is_scaled ? resource->capacity : *network.edges()[edge].capacity;
     }

@@ -31,7 +31,7 @@ struct Check {
   Path path;
   Flow flow;  // evened out: no drive and no GPU is busier than it must be
   Rational samples_per_second;
-  Rational demand;  // samples a second that the GPUs could take
+  Rational demand;     // samples a second that the GPUs could take
   Rational delivered;  // bytes a second into the GPUs
   Rational read;       // bytes a second off the drives, as stored
   Rational epoch_seconds;

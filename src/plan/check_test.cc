@@ -27,7 +27,8 @@ const Resource& find(const Check& check, const std::string& noun) {
 }
 
 const char* const kLoad = "[workload]\nsample = \"100kB\"\ndataset = \"1TB\"\n";
-const char* const kShelf = "[[store]]\nname = \"shelf\"\ndrive = \"rotational\"\ndrives = 10\ninterface = \"10GbE\"\n";
+const char* const kShelf =
+    "[[store]]\nname = \"shelf\"\ndrive = \"rotational\"\ndrives = 10\ninterface = \"10GbE\"\n";
 const char* const kBox = "[[gpu]]\nname = \"box\"\ngpus = 16\ngpu = \"gpu\"\n";
 
 TEST(CheckTest, TheLadderNamesOneBottleneckAfterTheOther) {
@@ -64,7 +65,8 @@ TEST(CheckTest, AnErasureCodeCrossesTheStoresInterfacesTwice) {
 }
 
 TEST(CheckTest, IngestAndRecoveryTakeTheirPartOfTheDrives) {
-  const std::string busy = std::string(kLoad) + "redundancy = \"ec=4+2\"\ningest = \"100MB/s\"\nrecovery = \"20MB/s\"\n";
+  const std::string busy =
+      std::string(kLoad) + "redundancy = \"ec=4+2\"\ningest = \"100MB/s\"\nrecovery = \"20MB/s\"\n";
   const Check checked = check_text(busy + kShelf + kBox);
   EXPECT_EQ(find(checked, "drives of shelf").reserved, 150'000'000 + 100'000'000);
   EXPECT_EQ(find(checked, "interfaces of shelf").reserved, 125'000'000 + 80'000'000);
@@ -82,36 +84,42 @@ TEST(CheckTest, PartialShufflingReadsWritesAndSendsItsFraction) {
                            "[[store]]\nname = \"own\"\ndrive = \"nvme\"\nat = \"box\"\n" +
                            kBox + "count = 4\ninterface = \"10GbE\"\n";
   const Check checked = check_text(text);
-  EXPECT_EQ(find(checked, "drives of own").work, 150'000);                     // s(1 + Q) read, sQ written
-  EXPECT_EQ(find(checked, "interfaces of box").work, Rational(18'750));        // Q·s·(1 − 1/M)
-  EXPECT_EQ(checked.room.needed, Rational(1'250'000'000'000));                 // (1 + Q)·N
-  const std::string global = std::string(kLoad) + "[[store]]\nname = \"own\"\ndrive = \"nvme\"\nat = \"box\"\n" + kBox +
+  EXPECT_EQ(find(checked, "drives of own").work, 150'000);               // s(1 + Q) read, sQ written
+  EXPECT_EQ(find(checked, "interfaces of box").work, Rational(18'750));  // Q·s·(1 − 1/M)
+  EXPECT_EQ(checked.room.needed, Rational(1'250'000'000'000));           // (1 + Q)·N
+  const std::string global = std::string(kLoad) +
+                             "[[store]]\nname = \"own\"\ndrive = \"nvme\"\nat = \"box\"\n" + kBox +
                              "count = 4\ninterface = \"10GbE\"\n";
   EXPECT_EQ(find(check_text(global), "interfaces of box").work, 75'000);
 }
 
 TEST(CheckTest, ReplicatedDrivesNeedNoNetwork) {
-  const Check checked = check_text(std::string(kLoad) + "[[store]]\nname = \"own\"\ndrive = \"nvme\"\nat = \"box\"\nlayout = \"replicated\"\n" +
-                                   kBox + "count = 4\ninterface = \"10GbE\"\n");
+  const Check checked =
+      check_text(std::string(kLoad) +
+                 "[[store]]\nname = \"own\"\ndrive = \"nvme\"\nat = \"box\"\nlayout = \"replicated\"\n" +
+                 kBox + "count = 4\ninterface = \"10GbE\"\n");
   for (const Resource& one : checked.path.resources) EXPECT_NE(one.noun(), "interfaces of box");
 }
 
 TEST(CheckTest, ThreeTiersPassTheSwitchTwiceOnceDecoded) {
   const std::string load = "[workload]\nsample = \"100kB\"\ndecoded = \"600kB\"\ndataset = \"1TB\"\n";
-  const Check checked = check_text(load + kShelf +
-                                   "[[switch]]\nname = \"core\"\nrate = \"7GB/s\"\n"
-                                   "[[cpu]]\nname = \"decoders\"\ncount = 4\ncores = 16\ncore = \"core\"\ninterface = \"interface\"\n" +
-                                   kBox + "interface = \"interface\"\n");
+  const Check checked = check_text(
+      load + kShelf +
+      "[[switch]]\nname = \"core\"\nrate = \"7GB/s\"\n"
+      "[[cpu]]\nname = \"decoders\"\ncount = 4\ncores = 16\ncore = \"core\"\ninterface = \"interface\"\n" +
+      kBox + "interface = \"interface\"\n");
   EXPECT_EQ(find(checked, "switch core").work, 700'000);
   EXPECT_EQ(find(checked, "switch core").capacity, 10'000);
   EXPECT_EQ(find(checked, "interfaces of box").work, 600'000);
 }
 
 TEST(CheckTest, OversubscriptionNarrowsTheWayUp) {
-  const std::string text = std::string(kLoad) +
-                           "[[store]]\nname = \"shelf\"\ncount = 3\ndrive = \"nvme\"\ninterface = \"10GbE\"\nswitch = \"rack\"\n"
-                           "[[switch]]\nname = \"rack\"\nuplink_to = \"spine\"\noversubscription = 3\n[[switch]]\nname = \"spine\"\n" +
-                           kBox + "switch = \"spine\"\n";
+  const std::string text =
+      std::string(kLoad) +
+      "[[store]]\nname = \"shelf\"\ncount = 3\ndrive = \"nvme\"\ninterface = \"10GbE\"\nswitch = \"rack\"\n"
+      "[[switch]]\nname = \"rack\"\nuplink_to = \"spine\"\noversubscription = 3\n[[switch]]\nname = "
+      "\"spine\"\n" +
+      kBox + "switch = \"spine\"\n";
   const Check checked = check_text(text);
   EXPECT_EQ(checked.samples_per_second, 10'000);
   EXPECT_NE(checked.ladder[0].sentence.find("way up from rack"), std::string::npos);
@@ -124,7 +132,8 @@ TEST(CheckTest, SwitchesThatAreNotJoinedAreRefusedWithThePlace) {
                            kBox + "switch = \"b\"\n";
   const auto refused = check(read_plan(text));
   ASSERT_FALSE(refused.has_value());
-  EXPECT_NE(refused.error().message().find("test.toml:4:1: nothing leads from the drives of shelf"), std::string::npos)
+  EXPECT_NE(refused.error().message().find("test.toml:4:1: nothing leads from the drives of shelf"),
+            std::string::npos)
       << refused.error().message();
 }
 
@@ -175,7 +184,8 @@ Rational flow_of_single_parts(const Installation& plan) {
     for (uint64_t machine = 0; machine < group.machines; ++machine) {
       const size_t in = network.add_node(), decoded = network.add_node();
       network.add_edge(hub, in, Rational(group.interface.part.rate * group.interface.count, load.sample));
-      const Rational core = std::min(Rational(group.core.in, load.sample), Rational(group.core.out, load.decoded));
+      const Rational core =
+          std::min(Rational(group.core.in, load.sample), Rational(group.core.out, load.decoded));
       for (uint64_t one = 0; one < group.cores; ++one) network.add_edge(in, decoded, core);
       for (uint64_t gpu = 0; gpu < group.gpus; ++gpu)
         network.add_edge(decoded, Network::kSink, Rational(group.gpu.rate, load.decoded));
@@ -187,14 +197,18 @@ Rational flow_of_single_parts(const Installation& plan) {
 TEST(CheckTest, GroupsOfEqualMachinesFlowAsTheirSinglePartsDo) {
   Random random(99);
   for (int round = 0; round < 40; ++round) {
-    const auto number = [&random](uint64_t least, uint64_t most) { return least + random.below(most - least + 1); };
+    const auto number = [&random](uint64_t least, uint64_t most) {
+      return least + random.below(most - least + 1);
+    };
     std::string text = "[workload]\nsample = \"100kB\"\ncompression = 3\ndataset = \"1TB\"\n";
     for (int group = 0; group < 2; ++group)
-      text += fmt::format("[[store]]\nname = \"s{}\"\ncount = {}\ndrive = \"rotational\"\ndrives = {}\ninterface = \"{}\"\n", group,
-                          number(1, 5), number(1, 12), random.below(2) == 0 ? "10GbE" : "25GbE");
+      text += fmt::format(
+          "[[store]]\nname = \"s{}\"\ncount = {}\ndrive = \"rotational\"\ndrives = {}\ninterface = \"{}\"\n",
+          group, number(1, 5), number(1, 12), random.below(2) == 0 ? "10GbE" : "25GbE");
     for (int group = 0; group < 2; ++group)
       text += fmt::format(
-          "[[gpu]]\nname = \"g{}\"\ncount = {}\ngpus = {}\ngpu = \"gpu\"\ncores = {}\ncore = \"core\"\ninterface = \"10GbE\"\n",
+          "[[gpu]]\nname = \"g{}\"\ncount = {}\ngpus = {}\ngpu = \"gpu\"\ncores = {}\ncore = "
+          "\"core\"\ninterface = \"10GbE\"\n",
           group, number(1, 4), number(1, 8), number(4, 60));
     SCOPED_TRACE(text);
     const Installation plan = read_plan(text);

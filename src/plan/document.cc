@@ -18,7 +18,9 @@ namespace {
 constexpr double kMostReal = 1e12;
 constexpr int kMostDepth = 8;
 
-Position position_of(const toml::source_region& region) { return {region.begin.line, region.begin.column}; }
+Position position_of(const toml::source_region& region) {
+  return {region.begin.line, region.begin.column};
+}
 
 Value copy_node(const toml::node& node, int depth) {
   Value value;
@@ -56,7 +58,8 @@ Value value_of(std::string_view text) {
   const char* end = text.data() + text.size();
   value.text = std::string(text);
   value.kind = Value::Kind::kText;
-  if (const auto [rest, bad] = std::from_chars(text.data(), end, value.whole); bad == std::errc() && rest == end) {
+  if (const auto [rest, bad] = std::from_chars(text.data(), end, value.whole);
+      bad == std::errc() && rest == end) {
     value.kind = Value::Kind::kWhole;
   } else if (const auto [behind, wrong] = std::from_chars(text.data(), end, value.real);
              wrong == std::errc() && behind == end) {
@@ -83,10 +86,14 @@ Value& field_of(Value& table, std::string_view key) {
 
 std::string sentence_about(const Value& value) {
   switch (value.kind) {
-    case Value::Kind::kList: return "a list";
-    case Value::Kind::kTable: return "a table";
-    case Value::Kind::kOther: return "a date or something deeply nested";
-    default: return "\"" + printable(value.text, 64) + "\"";
+    case Value::Kind::kList:
+      return "a list";
+    case Value::Kind::kTable:
+      return "a table";
+    case Value::Kind::kOther:
+      return "a date or something deeply nested";
+    default:
+      return "\"" + printable(value.text, 64) + "\"";
   }
 }
 
@@ -151,7 +158,9 @@ const Value* Fields::ask(std::string_view key) {
   return table_.find(key);
 }
 
-bool Fields::has(std::string_view key) { return ask(key) != nullptr; }
+bool Fields::has(std::string_view key) {
+  return ask(key) != nullptr;
+}
 
 std::string Fields::place(std::string_view key) const {
   for (const Value::Field& field : table_.fields) {

@@ -1,5 +1,6 @@
-// A TOML document as a tree that knows where each key and value stands, and Fields, which reads one table of it
-// strictly: every value has a kind, and a key that nobody asked for is an error that names the nearest one.
+// A TOML document as a tree that knows where each key and value stands, and Fields, which reads one table of
+// it strictly: every value has a kind, and a key that nobody asked for is an error that names the nearest
+// one.
 //
 // Values; no threads. Nothing of the TOML library shows.
 #pragma once
@@ -52,7 +53,8 @@ constexpr uint64_t kMostDocumentBytes = 1 << 20;
 Result<Document> parse_document(std::string_view toml, std::string name);
 Result<Document> read_document(const std::string& path);
 
-// store.shelf.drives=24: the table [[store]] whose name is shelf; workload.fraction=0.3; part.nvme.read=5GB/s.
+// store.shelf.drives=24: the table [[store]] whose name is shelf; workload.fraction=0.3;
+// part.nvme.read=5GB/s.
 Status set_value(Document& document, std::string_view key, std::string_view text);
 
 class Fields {

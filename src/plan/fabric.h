@@ -1,7 +1,8 @@
 // Fabric: the switches between two tiers, as one crossing of them sees it.
 //
-// Groups hang on switches; switches hang on others, in trees. A crossing leads from its sources up to the first common
-// switch and down to its sinks. Where samples cross twice (stored, then decoded), what both crossings use is shared.
+// Groups hang on switches; switches hang on others, in trees. A crossing leads from its sources up to the
+// first common switch and down to its sinks. Where samples cross twice (stored, then decoded), what both
+// crossings use is shared.
 #pragma once
 
 #include <map>

@@ -18,7 +18,8 @@ constexpr uint64_t kMostSampleBytes = 1'000'000'000'000;
 
 class Reader {
  public:
-  Reader(const Document& document, Catalogue catalogue) : document_(document), catalogue_(std::move(catalogue)) {}
+  Reader(const Document& document, Catalogue catalogue)
+      : document_(document), catalogue_(std::move(catalogue)) {}
 
   Result<Workload> read_workload(const Value& table);
   Result<Store> read_store(const Value& table);
@@ -75,7 +76,8 @@ std::string Reader::name(Fields& fields, std::string_view tier) {
   const std::string name = fields.text("name", std::string(tier));
   if (name.find('.') != std::string::npos) fields.fail(fields.wrong("name", "must not have a dot"));
   if (!names_.insert(name).second)
-    fields.fail(fields.wrong("name", fmt::format("\"{}\" is there already: every group has a name of its own", name)));
+    fields.fail(fields.wrong(
+        "name", fmt::format("\"{}\" is there already: every group has a name of its own", name)));
   return name;
 }
 
@@ -86,7 +88,8 @@ void Reader::read_dataset(Fields& fields, Workload& workload) {
   workload.decoded = fields.bytes("decoded", workload.sample);
   if (fields.has("compression")) {
     const Rational ratio = to_rational(fields.real("compression", 1));
-    if (fields.has("decoded")) fields.fail(fields.wrong("compression", "and decoded say the same thing: give one"));
+    if (fields.has("decoded"))
+      fields.fail(fields.wrong("compression", "and decoded say the same thing: give one"));
     workload.decoded = ceiling(ratio * workload.sample);
   }
   if (workload.decoded == 0 || workload.decoded > kMostSampleBytes)
@@ -106,17 +109,22 @@ Result<Workload> Reader::read_workload(const Value& table) {
   workload.place = document_.place(table.at);
   read_dataset(fields, workload);
   workload.epochs = at_most(fields, "epochs", 1, 1'000'000);
-  workload.access = fields.word("access", {"sequential", "random"}) == "random" ? Access::kRandom : Access::kSequential;
+  workload.access =
+      fields.word("access", {"sequential", "random"}) == "random" ? Access::kRandom : Access::kSequential;
   const std::string shuffle = fields.word("shuffle", {"global", "local", "partial"});
-  workload.shuffle = shuffle == "local" ? Shuffle::kLocal : shuffle == "partial" ? Shuffle::kPartial : Shuffle::kGlobal;
+  workload.shuffle = shuffle == "local"     ? Shuffle::kLocal
+                     : shuffle == "partial" ? Shuffle::kPartial
+                                            : Shuffle::kGlobal;
   const double fraction = fields.real("fraction", 0);
   if ((shuffle == "partial") != fields.has("fraction"))
     fields.fail(fields.wrong("fraction", "and shuffle = \"partial\" go together"));
-  if (fraction > 1) fields.fail(fields.wrong("fraction", "is above 1: more than all samples cannot be exchanged"));
+  if (fraction > 1)
+    fields.fail(fields.wrong("fraction", "is above 1: more than all samples cannot be exchanged"));
   workload.fraction = to_rational(fraction);
   auto redundancy = parse_redundancy(fields.text("redundancy", "none"));
   if (!redundancy)
-    fields.fail(fields.wrong("redundancy", redundancy.error().message()).with_hint(redundancy.error().hint()));
+    fields.fail(
+        fields.wrong("redundancy", redundancy.error().message()).with_hint(redundancy.error().hint()));
   else
     workload.redundancy = redundancy.take();
   workload.ingest = fields.rate("ingest");
@@ -141,7 +149,8 @@ Result<Store> Reader::read_store(const Value& table) {
   store.replicated = fields.word("layout", {"partitioned", "replicated"}) == "replicated";
   store.price = to_rational(fields.real("price"));
   if (!store.at.empty() && (store.interface.count > 0 || !store.switch_name.empty() || fields.has("count")))
-    fields.fail(fields.wrong("at", "says that the drives are in GPU machines: count, interface and switch are theirs"));
+    fields.fail(fields.wrong(
+        "at", "says that the drives are in GPU machines: count, interface and switch are theirs"));
   if (store.at.empty() && fields.has("layout"))
     fields.fail(fields.wrong("layout", "is for drives in the GPU machines (at = …)"));
   MR_TRY(fields.finish());
@@ -159,7 +168,8 @@ Result<Switch> Reader::read_switch(const Value& table) {
   if (fields.has("oversubscription")) one.oversubscription = to_rational(fields.real("oversubscription"));
   one.price = to_rational(fields.real("price"));
   if (fields.has("oversubscription") && one.oversubscription == 0)
-    fields.fail(fields.wrong("oversubscription", "must be above 0: 3 means that a third of what is below leads up"));
+    fields.fail(
+        fields.wrong("oversubscription", "must be above 0: 3 means that a third of what is below leads up"));
   const bool says_how = one.uplink.count > 0 || one.oversubscription > 0;
   if (one.uplink_to.empty() && says_how)
     fields.fail(fields.wrong("uplink_to", "is missing: where the way up leads"));
@@ -208,7 +218,8 @@ Result<Simulated> Reader::read_simulated(const Value& table) {
   simulated.seed = fields.count("seed", simulated.seed);
   if (simulated.window == 0) fields.fail(fields.wrong("window", "must be above 0"));
   if (simulated.slow_to == 0 || simulated.slow_to > 1)
-    fields.fail(fields.wrong("slow_to", "must be above 0 and at most 1: the part of its rate that a slow drive keeps"));
+    fields.fail(fields.wrong("slow_to",
+                             "must be above 0 and at most 1: the part of its rate that a slow drive keeps"));
   MR_TRY(fields.finish());
   return simulated;
 }
@@ -222,8 +233,8 @@ Result<std::vector<const Value*>> tables_of(const Document& document, std::strin
     if (is_list && item.kind == Value::Kind::kTable) tables.push_back(&item);
   }
   if (!is_list || tables.size() != list->items.size())
-    return make_error(Code::kInvalid, "{}: {} must be at most {} tables, each headed [[{}]]", document.place(list->at),
-                      key, kMostGroups, key);
+    return make_error(Code::kInvalid, "{}: {} must be at most {} tables, each headed [[{}]]",
+                      document.place(list->at), key, kMostGroups, key);
   return tables;
 }
 
@@ -242,12 +253,14 @@ Status check_root(const Document& document) {
   for (const char* key : {"workload", "simulate"}) {
     const Value* table = document.root.find(key);
     if (table != nullptr && table->kind != Value::Kind::kTable)
-      return make_error(Code::kInvalid, "{}: {} must be one table, headed [{}]", document.place(table->at), key, key);
+      return make_error(Code::kInvalid, "{}: {} must be one table, headed [{}]", document.place(table->at),
+                        key, key);
   }
   return {};
 }
 
-Result<std::string> find_switch(const Installation& plan, const std::string& wanted, const std::string& place) {
+Result<std::string> find_switch(const Installation& plan, const std::string& wanted,
+                                const std::string& place) {
   if (wanted.empty() && plan.switches.empty()) return std::string();
   if (wanted.empty() && plan.switches.size() == 1) return plan.switches[0].name;
   std::vector<std::string> names;
@@ -257,7 +270,8 @@ Result<std::string> find_switch(const Installation& plan, const std::string& wan
   }
   const std::string near = nearest_word(wanted, names);
   return make_error(Code::kInvalid, "{}: switch \"{}\" is not there", place, wanted)
-      .with_hint(near.empty() ? "name one of the [[switch]] tables" : fmt::format("did you mean \"{}\"?", near));
+      .with_hint(near.empty() ? "name one of the [[switch]] tables"
+                              : fmt::format("did you mean \"{}\"?", near));
 }
 
 // Names resolved; every way up ends.
@@ -269,13 +283,16 @@ Status connect(Installation& plan) {
     const Switch* at = &one;
     for (size_t steps = 0; !at->uplink_to.empty(); ++steps) {
       if (steps > plan.switches.size())
-        return make_error(Code::kInvalid, "{}: the ways up from switch {} go round in a circle", one.place, one.name);
+        return make_error(Code::kInvalid, "{}: the ways up from switch {} go round in a circle", one.place,
+                          one.name);
       at = &*std::find_if(plan.switches.begin(), plan.switches.end(),
                           [at](const Switch& other) { return other.name == at->uplink_to; });
     }
   }
-  for (Machines& group : plan.cpus) group.switch_name = MR_TRY(find_switch(plan, group.switch_name, group.place));
-  for (Machines& group : plan.gpus) group.switch_name = MR_TRY(find_switch(plan, group.switch_name, group.place));
+  for (Machines& group : plan.cpus)
+    group.switch_name = MR_TRY(find_switch(plan, group.switch_name, group.place));
+  for (Machines& group : plan.gpus)
+    group.switch_name = MR_TRY(find_switch(plan, group.switch_name, group.place));
   for (Store& store : plan.stores) {
     if (store.at.empty()) {
       store.switch_name = MR_TRY(find_switch(plan, store.switch_name, store.place));
@@ -284,8 +301,8 @@ Status connect(Installation& plan) {
     const auto where = std::find_if(plan.gpus.begin(), plan.gpus.end(),
                                     [&store](const Machines& group) { return group.name == store.at; });
     if (where == plan.gpus.end())
-      return make_error(Code::kInvalid, "{}: store {} is at \"{}\", but no [[gpu]] has that name", store.place,
-                        store.name, store.at);
+      return make_error(Code::kInvalid, "{}: store {} is at \"{}\", but no [[gpu]] has that name",
+                        store.place, store.name, store.at);
     store.machines = where->machines;
   }
   return {};
@@ -299,22 +316,27 @@ Status check_whole(const Installation& plan) {
     return make_error(Code::kInvalid, "{}: drives in the GPU machines cannot feed a [[cpu]] tier", place)
         .with_hint("give the [[gpu]] machines cores and leave out [[cpu]]");
   if (local && remote && plan.workload.shuffle != Shuffle::kLocal)
-    return make_error(Code::kInvalid, "{}: drives in the GPU machines beside a store need shuffle = \"local\"", place)
+    return make_error(Code::kInvalid,
+                      "{}: drives in the GPU machines beside a store need shuffle = \"local\"", place)
         .with_hint("plan them one at a time");
   if (plan.workload.shuffle == Shuffle::kPartial && !local)
-    return make_error(Code::kInvalid, "{}: partial shuffling exchanges samples between drives in the GPU machines", place)
+    return make_error(Code::kInvalid,
+                      "{}: partial shuffling exchanges samples between drives in the GPU machines", place)
         .with_hint("put at = \"" + plan.gpus[0].name + "\" into the [[store]], or shuffle = \"global\"");
   // Each machine trains on its own drives: two kinds of them are two flows that do not mix.
   if (plan.workload.shuffle == Shuffle::kPartial && plan.gpus.size() > 1)
-    return make_error(Code::kInvalid, "{}: partial shuffling over several [[gpu]] groups is not planned", plan.gpus[1].place)
+    return make_error(Code::kInvalid, "{}: partial shuffling over several [[gpu]] groups is not planned",
+                      plan.gpus[1].place)
         .with_hint("plan each group alone, with its part of the data");
   for (const Machines& group : plan.gpus) {
     if (!plan.cpus.empty() && group.cores > 0)
-      return make_error(Code::kInvalid, "{}: [[gpu]] {} has cores, and there is a [[cpu]] tier: which decodes?", group.place, group.name)
+      return make_error(Code::kInvalid,
+                        "{}: [[gpu]] {} has cores, and there is a [[cpu]] tier: which decodes?", group.place,
+                        group.name)
           .with_hint("leave out one of them");
     if (plan.cpus.empty() && plan.workload.is_decoded() && group.cores == 0)
-      return make_error(Code::kInvalid, "{}: samples of {} bytes become {} bytes, but nothing decodes them", group.place,
-                        plan.workload.sample, plan.workload.decoded)
+      return make_error(Code::kInvalid, "{}: samples of {} bytes become {} bytes, but nothing decodes them",
+                        group.place, plan.workload.sample, plan.workload.decoded)
           .with_hint("give [[gpu]] " + group.name + " cores and a core, or add a [[cpu]] tier");
   }
   for (const Machines& group : plan.cpus) {
@@ -368,13 +390,19 @@ Result<Installation> read_installation(const Document& document) {
   Fields root(document, document.root, "the plan");
   plan.name = root.text("name", document.name);
   plan.workload = MR_TRY(reader.read_workload(*document.root.find("workload")));
-  for (const Value* table : MR_TRY(tables_of(document, "store"))) plan.stores.push_back(MR_TRY(reader.read_store(*table)));
-  for (const Value* table : MR_TRY(tables_of(document, "switch"))) plan.switches.push_back(MR_TRY(reader.read_switch(*table)));
-  for (const Value* table : MR_TRY(tables_of(document, "cpu"))) plan.cpus.push_back(MR_TRY(reader.read_machines(*table, "cpu")));
-  for (const Value* table : MR_TRY(tables_of(document, "gpu"))) plan.gpus.push_back(MR_TRY(reader.read_machines(*table, "gpu")));
-  if (const Value* table = document.root.find("simulate")) plan.simulated = MR_TRY(reader.read_simulated(*table));
+  for (const Value* table : MR_TRY(tables_of(document, "store")))
+    plan.stores.push_back(MR_TRY(reader.read_store(*table)));
+  for (const Value* table : MR_TRY(tables_of(document, "switch")))
+    plan.switches.push_back(MR_TRY(reader.read_switch(*table)));
+  for (const Value* table : MR_TRY(tables_of(document, "cpu")))
+    plan.cpus.push_back(MR_TRY(reader.read_machines(*table, "cpu")));
+  for (const Value* table : MR_TRY(tables_of(document, "gpu")))
+    plan.gpus.push_back(MR_TRY(reader.read_machines(*table, "gpu")));
+  if (const Value* table = document.root.find("simulate"))
+    plan.simulated = MR_TRY(reader.read_simulated(*table));
   if (plan.stores.empty() || plan.gpus.empty())
-    return make_error(Code::kInvalid, "{}: a plan needs at least one [[store]] and one [[gpu]]", document.name);
+    return make_error(Code::kInvalid, "{}: a plan needs at least one [[store]] and one [[gpu]]",
+                      document.name);
   MR_TRY(connect(plan));
   MR_TRY(check_whole(plan));
   return plan;

@@ -1,7 +1,7 @@
 // Installation: a typed description of what is there or to be bought, and of the training that runs on it.
 //
-// Read from TOML: [workload], [[store]], [[switch]], [[cpu]], [[gpu]], [part.NAME], [simulate]. Everything that
-// can be wrong about it alone is an error here, with line and column; whether it is fast enough is not.
+// Read from TOML: [workload], [[store]], [[switch]], [[cpu]], [[gpu]], [part.NAME], [simulate]. Everything
+// that can be wrong about it alone is an error here, with line and column; whether it is fast enough is not.
 #pragma once
 
 #include <string>
@@ -27,7 +27,7 @@ struct Workload {
   uint64_t sample = 0;   // bytes as stored
   uint64_t decoded = 0;  // bytes as the GPU gets them
   uint64_t samples = 0;
-  uint64_t shard = 0;    // bytes
+  uint64_t shard = 0;  // bytes
   uint64_t epochs = 1;
   Access access = Access::kSequential;
   Shuffle shuffle = Shuffle::kGlobal;
@@ -87,9 +87,9 @@ struct Machines {  // with CPUs, or with GPUs
 };
 
 struct Simulated {
-  uint64_t readers = 32;              // shards open at once, each machine
-  uint64_t ahead = 4;                 // windows asked for ahead, each reader
-  uint64_t window = 4 << 20;          // bytes read at once
+  uint64_t readers = 32;                // shards open at once, each machine
+  uint64_t ahead = 4;                   // windows asked for ahead, each reader
+  uint64_t window = 4 << 20;            // bytes read at once
   uint64_t buffer = uint64_t{8} << 30;  // bytes held, each machine
   uint64_t slow_drives = 0;
   Rational slow_to = Rational(1, 10);  // of their rate

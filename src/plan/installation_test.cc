@@ -54,14 +54,16 @@ TEST(InstallationTest, ReadsWhatIsThere) {
 }
 
 TEST(InstallationTest, FiguresOfThePlanCountMoreThanTheCatalogues) {
-  const Installation plan = testing::read_plan(with("name = \"small\"", "part.rotational.read = \"180MB/s\""));
+  const Installation plan =
+      testing::read_plan(with("name = \"small\"", "part.rotational.read = \"180MB/s\""));
   EXPECT_EQ(plan.stores[0].drive.rate, 180'000'000);
   EXPECT_EQ(plan.stores[0].drive.capacity, 8'000'000'000'000);
 }
 
 TEST(InstallationTest, AnUnknownKeyIsNamedWithItsPlaceAndTheNearestOne) {
   const Said said = refused(with("drives = 12", "dirves = 12"));
-  EXPECT_NE(said.message.find("p.toml:9:1: [[store]] has no key \"dirves\""), std::string::npos) << said.message;
+  EXPECT_NE(said.message.find("p.toml:9:1: [[store]] has no key \"dirves\""), std::string::npos)
+      << said.message;
   EXPECT_NE(said.hint.find("\"drives\""), std::string::npos) << said.hint;
 }
 
@@ -72,13 +74,20 @@ TEST(InstallationTest, AnUnknownPartIsNamedWithItsPlaceAndTheNearestOne) {
 }
 
 TEST(InstallationTest, UnitsAreStrict) {
-  for (const char* rate : {"\"200MB\"", "\"200MBps\"", "\"200 MB/s\"", "200", "\"200M/s\"", "\"-1MB/s\"", "\"0B/s\"", "\"nan/s\"", "\"10GB/h\""}) {
+  for (const char* rate : {"\"200MB\"", "\"200MBps\"", "\"200 MB/s\"", "200", "\"200M/s\"", "\"-1MB/s\"",
+                           "\"0B/s\"", "\"nan/s\"", "\"10GB/h\""}) {
     const Said said = refused(with("name = \"small\"", std::string("part.rotational.read = ") + rate));
     EXPECT_NE(said.message.find("p.toml:1:24"), std::string::npos) << rate << ": " << said.message;
     EXPECT_NE(said.hint.find("200MB/s"), std::string::npos) << rate;
   }
-  EXPECT_EQ(testing::read_plan(with("name = \"small\"", "part.10GbE.rate = \"10Gb/s\"")).stores[0].interface.part.rate, 1'250'000'000);
-  EXPECT_EQ(testing::read_plan(with("name = \"small\"", "part.10GbE.rate = \"1GiB/s\"")).stores[0].interface.part.rate, 1'073'741'824);
+  EXPECT_EQ(testing::read_plan(with("name = \"small\"", "part.10GbE.rate = \"10Gb/s\""))
+                .stores[0]
+                .interface.part.rate,
+            1'250'000'000);
+  EXPECT_EQ(testing::read_plan(with("name = \"small\"", "part.10GbE.rate = \"1GiB/s\""))
+                .stores[0]
+                .interface.part.rate,
+            1'073'741'824);
 }
 
 TEST(InstallationTest, ImpossibleFiguresAreRefusedWhereTheyStand) {
@@ -102,24 +111,36 @@ TEST(InstallationTest, ImpossibleFiguresAreRefusedWhereTheyStand) {
   };
   for (const auto& [text, place] : cases) {
     const Said said = refused(text);
-    EXPECT_NE(said.message.find(place + ":"), std::string::npos) << place << " is not in: " << said.message << "\n" << text;
+    EXPECT_NE(said.message.find(place + ":"), std::string::npos)
+        << place << " is not in: " << said.message << "\n"
+        << text;
   }
 }
 
 TEST(InstallationTest, WhatDoesNotFitTogetherIsRefused) {
   EXPECT_NE(refused(with("cores = 16\n", "")).message.find("cores"), std::string::npos);
-  EXPECT_NE(refused(with("interface = ", "at = \"bex\"")).message.find("no [[gpu]] has that name"), std::string::npos);
-  EXPECT_NE(refused(with("interface = ", "switch = \"core\"")).message.find("switch \"core\" is not there"), std::string::npos);
-  EXPECT_NE(refused(with("dataset = ", "dataset = \"1TB\"\nshuffle = \"partial\"\nfraction = 0.1")).message.find("partial"), std::string::npos);
-  EXPECT_NE(refused(with("[[gpu]]", "[[cpu]]\ncores = 4\ncore = \"core\"\n[[gpu]]")).message.find("which decodes?"), std::string::npos);
-  EXPECT_NE(refused(with("interface = ",
-                         "[[switch]]\nname = \"a\"\nuplink_to = \"b\"\n[[switch]]\nname = \"b\"\nuplink_to = \"a\"")).message.find("circle"),
+  EXPECT_NE(refused(with("interface = ", "at = \"bex\"")).message.find("no [[gpu]] has that name"),
             std::string::npos);
+  EXPECT_NE(refused(with("interface = ", "switch = \"core\"")).message.find("switch \"core\" is not there"),
+            std::string::npos);
+  EXPECT_NE(refused(with("dataset = ", "dataset = \"1TB\"\nshuffle = \"partial\"\nfraction = 0.1"))
+                .message.find("partial"),
+            std::string::npos);
+  EXPECT_NE(
+      refused(with("[[gpu]]", "[[cpu]]\ncores = 4\ncore = \"core\"\n[[gpu]]")).message.find("which decodes?"),
+      std::string::npos);
+  EXPECT_NE(
+      refused(
+          with("interface = ",
+               "[[switch]]\nname = \"a\"\nuplink_to = \"b\"\n[[switch]]\nname = \"b\"\nuplink_to = \"a\""))
+          .message.find("circle"),
+      std::string::npos);
 }
 
 TEST(InstallationTest, WhatIsMissingIsNamed) {
   EXPECT_NE(refused("").message.find("[workload]"), std::string::npos);
-  EXPECT_NE(refused("[workload]\nsample = \"1kB\"\nsamples = 3\n").message.find("[[store]]"), std::string::npos);
+  EXPECT_NE(refused("[workload]\nsample = \"1kB\"\nsamples = 3\n").message.find("[[store]]"),
+            std::string::npos);
   EXPECT_NE(refused(with("drive = ", "")).message.find("drive is missing"), std::string::npos);
   EXPECT_NE(refused("store = 3\nworkload = 4\ngpu = 5\n").message.find("p.toml:"), std::string::npos);
 }
@@ -155,10 +176,18 @@ TEST(CatalogueTest, EveryPartSaysWhereItsFiguresComeFromAndOfWhenTheyAre) {
 TEST(CatalogueTest, AcceleratorsTakeWhatTheirWorkloadsSay) {
   const Catalogue catalogue = Catalogue::standard().take();
   // GB/s of one accelerator that never waits.
-  for (const auto& [name, gigabytes] : {std::pair{"resnet50-a100", 0.105}, {"resnet50-h100", 0.205}, {"unet3d-a100", 1.61}, {"unet3d-h100", 3.18},
-                                        {"unet3d-b200", 6.34}, {"cosmoflow-a100", 0.51}, {"cosmoflow-h100", 0.81}, {"retinanet-b200", 0.163}}) {
+  for (const auto& [name, gigabytes] : {std::pair{"resnet50-a100", 0.105},
+                                        {"resnet50-h100", 0.205},
+                                        {"unet3d-a100", 1.61},
+                                        {"unet3d-h100", 3.18},
+                                        {"unet3d-b200", 6.34},
+                                        {"cosmoflow-a100", 0.51},
+                                        {"cosmoflow-h100", 0.81},
+                                        {"retinanet-b200", 0.163}}) {
     const Part part = catalogue.get(Kind::kGpu, name).take();
-    EXPECT_NEAR(to_double(part.samples_per_second * part.sample) / 1e9, gigabytes, 0.006 * std::max(1.0, gigabytes)) << name;
+    EXPECT_NEAR(to_double(part.samples_per_second * part.sample) / 1e9, gigabytes,
+                0.006 * std::max(1.0, gigabytes))
+        << name;
   }
 }
 
@@ -166,7 +195,8 @@ TEST(RedundancyTest, ReadsTheStoresOwnWords) {
   EXPECT_EQ(parse_redundancy("none").take().overhead(), 1);
   EXPECT_EQ(parse_redundancy("copies=3").take().overhead(), 3);
   EXPECT_EQ(parse_redundancy("ec=8+2").take().overhead(), Rational(10, 8));
-  for (const char* wrong : {"", "ec=8", "ec=8+", "ec=+2", "ec=0+2", "ec=8+0", "ec=900+2", "copies=0", "copies=", "two"})
+  for (const char* wrong :
+       {"", "ec=8", "ec=8+", "ec=+2", "ec=0+2", "ec=8+0", "ec=900+2", "copies=0", "copies=", "two"})
     EXPECT_FALSE(parse_redundancy(wrong).has_value()) << wrong;
 }
 

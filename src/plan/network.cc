@@ -41,7 +41,8 @@ Result<Scale> find_scale(const Network& network) {
           .with_hint("write rates and sizes with fewer digits");
   }
   for (const Edge& edge : network.edges()) {
-    if (edge.capacity) scale.unlimited += boost::multiprecision::numerator(*edge.capacity * scale.denominator);
+    if (edge.capacity)
+      scale.unlimited += boost::multiprecision::numerator(*edge.capacity * scale.denominator);
   }
   if (boost::multiprecision::msb(scale.unlimited) > kMostBits + 64)
     return make_error(Code::kUnsupported, "the figures are too large and too fine at once")
@@ -82,16 +83,17 @@ Result<Flow> max_flow(const Network& network) {
   for (const Edge& edge : network.edges()) {
     const auto there = boost::add_edge(edge.from, edge.to, graph).first;
     const auto back = boost::add_edge(edge.to, edge.from, graph).first;
-    graph[there].capacity =
-        edge.capacity ? Amount(boost::multiprecision::numerator(*edge.capacity * scale.denominator))
-                      : Amount(scale.unlimited);
+    graph[there].capacity = edge.capacity
+                                ? Amount(boost::multiprecision::numerator(*edge.capacity * scale.denominator))
+                                : Amount(scale.unlimited);
     graph[there].reverse = back;
     graph[back].reverse = there;
     links.push_back(there);
   }
-  const Amount value = boost::push_relabel_max_flow(
-      graph, Network::kSource, Network::kSink, boost::get(&Link::capacity, graph), boost::get(&Link::residual, graph),
-      boost::get(&Link::reverse, graph), boost::get(boost::vertex_index, graph));
+  const Amount value =
+      boost::push_relabel_max_flow(graph, Network::kSource, Network::kSink,
+                                   boost::get(&Link::capacity, graph), boost::get(&Link::residual, graph),
+                                   boost::get(&Link::reverse, graph), boost::get(boost::vertex_index, graph));
   Flow flow;
   flow.unlimited = Integer(value) >= scale.unlimited;
   flow.value = Rational(Integer(value), scale.denominator);
@@ -100,7 +102,8 @@ Result<Flow> max_flow(const Network& network) {
   if (flow.unlimited) return flow;
   const std::vector<bool> sink_side = find_sink_side(graph);
   for (size_t edge = 0; edge < network.edges().size(); ++edge) {
-    if (!sink_side[network.edges()[edge].from] && sink_side[network.edges()[edge].to]) flow.cut.push_back(edge);
+    if (!sink_side[network.edges()[edge].from] && sink_side[network.edges()[edge].to])
+      flow.cut.push_back(edge);
   }
   return flow;
 }

@@ -27,7 +27,9 @@ class Network {
 
   size_t add_node() { return nodes_++; }
   size_t add_edge(size_t from, size_t to, std::optional<Rational> capacity = std::nullopt);
-  void set_capacity(size_t edge, std::optional<Rational> capacity) { edges_[edge].capacity = std::move(capacity); }
+  void set_capacity(size_t edge, std::optional<Rational> capacity) {
+    edges_[edge].capacity = std::move(capacity);
+  }
 
   size_t nodes() const { return nodes_; }
   const std::vector<Edge>& edges() const { return edges_; }

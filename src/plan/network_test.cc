@@ -27,19 +27,21 @@ int64_t flow_by_augmenting_paths(const Network& network) {
     const auto there = boost::add_edge(edge.from, edge.to, graph).first;
     const auto back = boost::add_edge(edge.to, edge.from, graph).first;
     graph[there].capacity =
-        edge.capacity ? static_cast<int64_t>(boost::multiprecision::numerator(*edge.capacity * kParts)) : 1'000'000'000;
+        edge.capacity ? static_cast<int64_t>(boost::multiprecision::numerator(*edge.capacity * kParts))
+                      : 1'000'000'000;
     graph[there].reverse = back;
     graph[back].reverse = there;
   }
   std::vector<boost::default_color_type> colours(network.nodes());
   std::vector<Traits::edge_descriptor> before(network.nodes());
-  return boost::edmonds_karp_max_flow(
-      graph, Network::kSource, Network::kSink,
-      boost::capacity_map(boost::get(&Link::capacity, graph))
-          .residual_capacity_map(boost::get(&Link::residual, graph))
-          .reverse_edge_map(boost::get(&Link::reverse, graph))
-          .color_map(boost::make_iterator_property_map(colours.begin(), boost::get(boost::vertex_index, graph)))
-          .predecessor_map(boost::make_iterator_property_map(before.begin(), boost::get(boost::vertex_index, graph))));
+  return boost::edmonds_karp_max_flow(graph, Network::kSource, Network::kSink,
+                                      boost::capacity_map(boost::get(&Link::capacity, graph))
+                                          .residual_capacity_map(boost::get(&Link::residual, graph))
+                                          .reverse_edge_map(boost::get(&Link::reverse, graph))
+                                          .color_map(boost::make_iterator_property_map(
+                                              colours.begin(), boost::get(boost::vertex_index, graph)))
+                                          .predecessor_map(boost::make_iterator_property_map(
+                                              before.begin(), boost::get(boost::vertex_index, graph))));
 }
 
 std::optional<Rational> smallest_of_all_cuts(const Network& network) {
@@ -67,7 +69,9 @@ Network draw_network(Random& random, size_t nodes, size_t edges) {
     if (random.below(20) == 0) {
       network.add_edge(from, to);
     } else {
-      network.add_edge(from, to, Rational(static_cast<int64_t>(random.below(200)), 1 + static_cast<int64_t>(random.below(6))));
+      network.add_edge(
+          from, to,
+          Rational(static_cast<int64_t>(random.below(200)), 1 + static_cast<int64_t>(random.below(6))));
     }
   }
   return network;

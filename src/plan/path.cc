@@ -12,9 +12,12 @@ namespace millrace::plan {
 
 namespace {
 
-uint64_t write_rate(const Part& drive) { return drive.write > 0 ? drive.write : drive.rate; }
+uint64_t write_rate(const Part& drive) {
+  return drive.write > 0 ? drive.write : drive.rate;
+}
 
-// How often a stored byte crosses the stores' interfaces: slices of an erasure code meet at one of the machines.
+// How often a stored byte crosses the stores' interfaces: slices of an erasure code meet at one of the
+// machines.
 Rational crossings(const Redundancy& redundancy) {
   return redundancy.is_coded() ? 2 - Rational(1, redundancy.data) : Rational(1);
 }
@@ -27,7 +30,8 @@ class Builder {
 
  private:
   Result<size_t> add(size_t from, Resource resource);
-  Result<size_t> add_links(size_t from, Stage stage, const Machines& group, const Links& links, Rational work);
+  Result<size_t> add_links(size_t from, Stage stage, const Machines& group, const Links& links,
+                           Rational work);
   Result<size_t> add_drives(const Store& store);
   Status add_cpus(Fabric& first, Fabric& second);
   Status add_gpu(const Machines& group, size_t arrived);
@@ -50,8 +54,9 @@ class Builder {
 Result<size_t> Builder::add(size_t from, Resource resource) {
   const Rational free = resource.total() - resource.reserved;
   if (free <= 0)
-    return make_error(Code::kInvalid, "{}: ingest and recovery alone need {}/s of the {}, which give {}/s", load_.place,
-                      format_bytes(ceiling(resource.reserved)), resource.noun(), format_bytes(ceiling(resource.total())))
+    return make_error(Code::kInvalid, "{}: ingest and recovery alone need {}/s of the {}, which give {}/s",
+                      load_.place, format_bytes(ceiling(resource.reserved)), resource.noun(),
+                      format_bytes(ceiling(resource.total())))
         .with_hint("less of them at a time, or more parts");
   resource.capacity = free / resource.work;
   const size_t to = path_.network.add_node();
@@ -60,15 +65,18 @@ Result<size_t> Builder::add(size_t from, Resource resource) {
   return to;
 }
 
-Result<size_t> Builder::add_links(size_t from, Stage stage, const Machines& group, const Links& links, Rational work) {
+Result<size_t> Builder::add_links(size_t from, Stage stage, const Machines& group, const Links& links,
+                                  Rational work) {
   if (links.count == 0) return from;
-  Resource resource{stage, group.name, links.part.name, group.machines * links.count, Rational(links.part.rate)};
+  Resource resource{stage, group.name, links.part.name, group.machines * links.count,
+                    Rational(links.part.rate)};
   resource.work = std::move(work);
   return add(from, std::move(resource));
 }
 
 bool Builder::exchanges() const {
-  if (load_.shuffle == Shuffle::kLocal || (load_.shuffle == Shuffle::kPartial && load_.fraction == 0)) return false;
+  if (load_.shuffle == Shuffle::kLocal || (load_.shuffle == Shuffle::kPartial && load_.fraction == 0))
+    return false;
   uint64_t machines = 0;
   bool partitioned = false;
   for (const Store& store : plan_.stores) {
@@ -138,7 +146,8 @@ Result<size_t> Builder::add_host(const Machines& group, size_t from, Host host) 
   const Rational in(decodes ? load_.sample : load_.decoded), out(load_.decoded);
   const bool is_cpu = group.gpus == 0;
   // Over the bus a sample comes in and goes out; in memory it is written and read each time.
-  const size_t behind = MR_TRY(add_links(from, is_cpu ? Stage::kCpuBus : Stage::kGpuBus, group, group.bus, in + out));
+  const size_t behind =
+      MR_TRY(add_links(from, is_cpu ? Stage::kCpuBus : Stage::kGpuBus, group, group.bus, in + out));
   if (group.memory_rate == 0) return behind;
   Resource resource{is_cpu ? Stage::kCpuMemory : Stage::kGpuMemory, group.name, "memory", group.machines,
                     Rational(group.memory_rate)};
@@ -150,8 +159,9 @@ Result<size_t> Builder::add_cores(const Machines& group, size_t from, Stage stag
   if (!load_.is_decoded() || group.cores == 0) return from;
   Resource resource{stage, group.name, group.core.name, group.machines * group.cores};
   // Whichever of taking in and giving out is slower.
-  const bool by_input = group.core.out == 0 || (group.core.in > 0 && Rational(group.core.in, load_.sample) <=
-                                                                         Rational(group.core.out, load_.decoded));
+  const bool by_input =
+      group.core.out == 0 ||
+      (group.core.in > 0 && Rational(group.core.in, load_.sample) <= Rational(group.core.out, load_.decoded));
   resource.unit = by_input ? group.core.in : group.core.out;
   resource.work = by_input ? load_.sample : load_.decoded;
   return add(from, std::move(resource));
@@ -201,10 +211,12 @@ Status Builder::check_connected() const {
     const size_t behind = path_.network.edges()[resource.edge].to;
     const size_t before = path_.network.edges()[resource.edge].from;
     if (resource.stage == Stage::kDrives && !leads(path_.network, behind, Network::kSink))
-      return make_error(Code::kInvalid, "{}: nothing leads from the {} to any GPU", place_of(resource.group), resource.noun())
+      return make_error(Code::kInvalid, "{}: nothing leads from the {} to any GPU", place_of(resource.group),
+                        resource.noun())
           .with_hint("the switches must be joined: uplink_to");
     if (resource.stage == Stage::kGpus && !leads(path_.network, Network::kSource, before))
-      return make_error(Code::kInvalid, "{}: nothing leads from any drive to the {}", place_of(resource.group), resource.noun())
+      return make_error(Code::kInvalid, "{}: nothing leads from any drive to the {}",
+                        place_of(resource.group), resource.noun())
           .with_hint("the switches must be joined: uplink_to");
   }
   return {};
@@ -223,9 +235,11 @@ Result<Path> Builder::build() {
   for (const Machines& group : plan_.gpus) {
     const size_t port = path_.network.add_node();
     const bool has_drives = local_.contains(group.name);
-    const Rational work = exchanges() ? exchange_work() : Rational(plan_.cpus.empty() ? load_.sample : load_.decoded);
+    const Rational work =
+        exchanges() ? exchange_work() : Rational(plan_.cpus.empty() ? load_.sample : load_.decoded);
     if (exchanges() && has_drives) {
-      const size_t out = MR_TRY(add_links(local_[group.name], Stage::kExchangeOut, group, group.interface, work));
+      const size_t out =
+          MR_TRY(add_links(local_[group.name], Stage::kExchangeOut, group, group.interface, work));
       last.add_source(out, group.switch_name);
     }
     arrivals[group.name] = port;
@@ -250,21 +264,31 @@ Result<Path> Builder::build() {
 
 std::string Resource::noun() const {
   switch (stage) {
-    case Stage::kDrives: return "drives of " + group;
+    case Stage::kDrives:
+      return "drives of " + group;
     case Stage::kFabric:
-    case Stage::kFabricAgain: return group;
+    case Stage::kFabricAgain:
+      return group;
     case Stage::kCpuBus:
-    case Stage::kGpuBus: return "buses of " + group;
+    case Stage::kGpuBus:
+      return "buses of " + group;
     case Stage::kCpuMemory:
-    case Stage::kGpuMemory: return "memory of " + group;
+    case Stage::kGpuMemory:
+      return "memory of " + group;
     case Stage::kCpuCores:
-    case Stage::kGpuCores: return "cores of " + group;
-    case Stage::kCpuIn: return "interfaces into " + group;
+    case Stage::kGpuCores:
+      return "cores of " + group;
+    case Stage::kCpuIn:
+      return "interfaces into " + group;
     case Stage::kCpuOut:
-    case Stage::kExchangeOut: return "interfaces out of " + group;
-    case Stage::kGpuLinks: return "links to the GPUs of " + group;
-    case Stage::kGpus: return "GPUs of " + group;
-    default: return "interfaces of " + group;
+    case Stage::kExchangeOut:
+      return "interfaces out of " + group;
+    case Stage::kGpuLinks:
+      return "links to the GPUs of " + group;
+    case Stage::kGpus:
+      return "GPUs of " + group;
+    default:
+      return "interfaces of " + group;
   }
 }
 
@@ -293,6 +317,8 @@ Rational reserved_of_interfaces(const Workload& workload) {
          Rational(workload.recovery) * redundancy.data;
 }
 
-Result<Path> make_path(const Installation& plan) { return Builder(plan).build(); }
+Result<Path> make_path(const Installation& plan) {
+  return Builder(plan).build();
+}
 
 }  // namespace millrace::plan

@@ -1,8 +1,9 @@
 // Path: an installation as a flow network, from the drives to the GPUs, in samples a second.
 //
-// Everything a sample passes is a Resource: so many parts at a rate, less what other traffic takes of it, over what
-// a sample costs there. Bytes differ along the path (stored, decoded, exchanged), samples do not: so they flow.
-// Groups of equal machines are one resource per stage: by symmetry the flow is that of the single machines.
+// Everything a sample passes is a Resource: so many parts at a rate, less what other traffic takes of it,
+// over what a sample costs there. Bytes differ along the path (stored, decoded, exchanged), samples do not:
+// so they flow. Groups of equal machines are one resource per stage: by symmetry the flow is that of the
+// single machines.
 #pragma once
 
 #include <string>
@@ -34,10 +35,10 @@ enum class Stage {  // in the order of the path
 
 struct Resource {
   Stage stage = Stage::kDrives;
-  std::string group;      // whose it is
-  std::string part;       // what it is
+  std::string group;  // whose it is
+  std::string part;   // what it is
   uint64_t count = 0;
-  Rational unit = 0;      // bytes a second of one; samples where in_samples
+  Rational unit = 0;  // bytes a second of one; samples where in_samples
   bool in_samples = false;
   Rational reserved = 0;  // bytes a second of other traffic
   Rational work = 0;      // bytes of it that one sample costs

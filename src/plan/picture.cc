@@ -11,25 +11,24 @@ namespace millrace::plan {
 
 namespace {
 
-constexpr double kMargin = 28, kGap = 46, kTitle = 96, kFlowHeight = 60, kFlowHeightOfColumn = 8, kRowGap = 26, kLegend = 46;
+constexpr double kMargin = 28, kGap = 46, kTitle = 96, kFlowHeight = 60, kFlowHeightOfColumn = 8,
+                 kRowGap = 26, kLegend = 46;
 constexpr double kNameSize = 13, kSmallSize = 11, kLine = 16;
 constexpr double kLeastPipe = 4, kMostSpare = 1.9, kLeastDrawn = 22;
-constexpr std::string_view kPipe = "#e2e8ef", kFlow = "#3b78b4", kRibbon = "#c9d8e8", kRed = "#c62828", kPale = "#f6d5d3",
-                           kQuiet = "#5a6472", kInk = "#1d2733";
+constexpr std::string_view kPipe = "#e2e8ef", kFlow = "#3b78b4", kRibbon = "#c9d8e8", kRed = "#c62828",
+                           kPale = "#f6d5d3", kQuiet = "#5a6472", kInk = "#1d2733";
 
 struct Cell {
   size_t resource = 0;
-  double x = 0, y = 0;      // of the pipe's upper left corner
-  double pipe = 0;          // how high it is drawn
-  double flow = 0;          // how high the flow in it is
-  bool clipped = false;     // the capacity is more than is drawn
+  double x = 0, y = 0;               // of the pipe's upper left corner
+  double pipe = 0;                   // how high it is drawn
+  double flow = 0;                   // how high the flow in it is
+  bool clipped = false;              // the capacity is more than is drawn
   double out_used = 0, in_used = 0;  // how much of the flow's height has its ribbon
   std::vector<std::string> above, below;
   double width = 0;
 
-  double height() const {
-    return kLine * static_cast<double>(above.size() + below.size()) + pipe + 10;
-  }
+  double height() const { return kLine * static_cast<double>(above.size() + below.size()) + pipe + 10; }
   double flow_top() const { return y + (pipe - flow) / 2; }
 };
 
@@ -65,14 +64,16 @@ void Picture::make_cells() {
     Cell cell;
     cell.resource = at;
     cell.flow = to_double(check_.flow.on_edge[one.edge]) * scale_;
-    const double whole = to_double(one.capacity) * scale_, most = std::max(kLeastDrawn, cell.flow * kMostSpare);
+    const double whole = to_double(one.capacity) * scale_,
+                 most = std::max(kLeastDrawn, cell.flow * kMostSpare);
     cell.clipped = whole > most;
     cell.pipe = std::max(kLeastPipe, std::min(whole, most));
     cell.above = {one.noun(), fmt::format("{} x {}", format_count(one.count), one.part)};
-    cell.below = {format_used(one, check_.used(one)),
-                  format_percent(check_.utilisation(one))};
-    for (const std::string& line : cell.above) cell.width = std::max(cell.width, text_width(line, kNameSize) * 1.12);
-    for (const std::string& line : cell.below) cell.width = std::max(cell.width, text_width(line, kSmallSize) * 1.12);
+    cell.below = {format_used(one, check_.used(one)), format_percent(check_.utilisation(one))};
+    for (const std::string& line : cell.above)
+      cell.width = std::max(cell.width, text_width(line, kNameSize) * 1.12);
+    for (const std::string& line : cell.below)
+      cell.width = std::max(cell.width, text_width(line, kSmallSize) * 1.12);
     cells_.push_back(std::move(cell));
   }
 }
@@ -117,32 +118,41 @@ void Picture::draw_ribbons() {
     const double y1 = from.flow_top() + from.out_used, y2 = to.flow_top() + to.in_used;
     from.out_used += high;
     to.in_used += high;
-    svg_.add(fmt::format(R"(<path class="ribbon" d="M{0:.1f},{1:.1f} C{2:.1f},{1:.1f} {2:.1f},{3:.1f} {4:.1f},{3:.1f} )"
-                         R"(L{4:.1f},{5:.1f} C{2:.1f},{5:.1f} {2:.1f},{6:.1f} {0:.1f},{6:.1f} Z" fill="{7}"/>)"
-                         "\n",
-                         x1, y1, middle, y2, x2, y2 + high, y1 + high, kRibbon));
+    svg_.add(fmt::format(
+        R"(<path class="ribbon" d="M{0:.1f},{1:.1f} C{2:.1f},{1:.1f} {2:.1f},{3:.1f} {4:.1f},{3:.1f} )"
+        R"(L{4:.1f},{5:.1f} C{2:.1f},{5:.1f} {2:.1f},{6:.1f} {0:.1f},{6:.1f} Z" fill="{7}"/>)"
+        "\n",
+        x1, y1, middle, y2, x2, y2 + high, y1 + high, kRibbon));
   }
 }
 
 void Picture::draw_cell(const Cell& cell) {
   const bool red = check_.limits(cell.resource);
-  svg_.add(fmt::format(R"(<rect class="pipe{}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}" rx="3" fill="{}"/>)"
-                       "\n",
-                       red ? " cut" : "", cell.x, cell.y, cell.width, cell.pipe, red ? kPale : kPipe));
+  svg_.add(fmt::format(
+      R"(<rect class="pipe{}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}" rx="3" fill="{}"/>)"
+      "\n",
+      red ? " cut" : "", cell.x, cell.y, cell.width, cell.pipe, red ? kPale : kPipe));
   if (cell.clipped) {
     for (const double y : {cell.y, cell.y + cell.pipe})
-      svg_.add(fmt::format(R"(<line x1="{:.1f}" x2="{:.1f}" y1="{:.1f}" y2="{:.1f}" stroke="#8a97a6" stroke-dasharray="5 4"/>)"
-                           "\n",
-                           cell.x, cell.x + cell.width, y, y));
+      svg_.add(fmt::format(
+          R"(<line x1="{:.1f}" x2="{:.1f}" y1="{:.1f}" y2="{:.1f}" stroke="#8a97a6" stroke-dasharray="5 4"/>)"
+          "\n",
+          cell.x, cell.x + cell.width, y, y));
   }
-  svg_.add(fmt::format(R"(<rect class="flow" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}" fill="{}"/>)"
-                       "\n",
-                       cell.x, cell.flow_top(), cell.width, std::max(1.0, cell.flow), red ? kRed : kFlow));
+  svg_.add(
+      fmt::format(R"(<rect class="flow" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}" fill="{}"/>)"
+                  "\n",
+                  cell.x, cell.flow_top(), cell.width, std::max(1.0, cell.flow), red ? kRed : kFlow));
   const double middle = cell.x + cell.width / 2;
   double y = cell.y - 6 - kLine * static_cast<double>(cell.above.size() - 1);
   for (const std::string& line : cell.above) {
     const bool first = &line == &cell.above[0];
-    svg_.text(middle, y, line, {first ? kNameSize : kSmallSize, red ? kRed : first ? kInk : kQuiet, Anchor::kMiddle, first});
+    svg_.text(middle, y, line,
+              {first ? kNameSize : kSmallSize,
+               red     ? kRed
+               : first ? kInk
+                       : kQuiet,
+               Anchor::kMiddle, first});
     y += kLine;
   }
   y = cell.y + cell.pipe + kLine;
@@ -157,11 +167,14 @@ void Picture::draw_head() {
   svg_.text(kMargin, 36, title_, {20, kInk, Anchor::kStart, true});
   svg_.text(kMargin, 62, check_.ladder[0].sentence, {15, kRed, Anchor::kStart, true});
   const double y = height_ - 16;
-  svg_.add(fmt::format(R"(<rect x="{:.1f}" y="{:.1f}" width="14" height="10" fill="{}"/>)", kMargin, y - 9, kFlow));
+  svg_.add(fmt::format(R"(<rect x="{:.1f}" y="{:.1f}" width="14" height="10" fill="{}"/>)", kMargin, y - 9,
+                       kFlow));
   svg_.text(kMargin + 20, y, "what flows", {kSmallSize, kQuiet});
-  svg_.add(fmt::format(R"(<rect x="{:.1f}" y="{:.1f}" width="14" height="10" fill="{}"/>)", kMargin + 100, y - 9, kPipe));
+  svg_.add(fmt::format(R"(<rect x="{:.1f}" y="{:.1f}" width="14" height="10" fill="{}"/>)", kMargin + 100,
+                       y - 9, kPipe));
   svg_.text(kMargin + 120, y, "what could (dashed: more than drawn)", {kSmallSize, kQuiet});
-  svg_.add(fmt::format(R"(<rect x="{:.1f}" y="{:.1f}" width="14" height="10" fill="{}"/>)", kMargin + 350, y - 9, kRed));
+  svg_.add(fmt::format(R"(<rect x="{:.1f}" y="{:.1f}" width="14" height="10" fill="{}"/>)", kMargin + 350,
+                       y - 9, kRed));
   svg_.text(kMargin + 370, y, "what limits", {kSmallSize, kQuiet});
 }
 
@@ -175,14 +188,16 @@ std::string Picture::draw() {
 
 // Characters on a line, as a terminal counts them.
 std::string padded(std::string text, size_t width) {
-  const auto used = static_cast<size_t>(
-      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+  const auto used = static_cast<size_t>(std::count_if(
+      text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
   return text + std::string(width > used ? width - used : 0, ' ');
 }
 
 }  // namespace
 
-std::string flow_picture(const std::string& title, const Check& check) { return Picture(title, check).draw(); }
+std::string flow_picture(const std::string& title, const Check& check) {
+  return Picture(title, check).draw();
+}
 
 std::string flow_text(const std::string& title, const Check& check, size_t width) {
   constexpr size_t kFigures = 34;
@@ -202,7 +217,8 @@ std::string flow_text(const std::string& title, const Check& check, size_t width
     const size_t wide = clipped ? bar : std::max(full, static_cast<size_t>(std::lround(could)));
     std::string pipe;
     for (size_t cell = 0; cell < wide; ++cell) pipe += cell < full ? "█" : "░";
-    out += padded((check.limits(at) ? "> " : "  ") + one.noun(), names) + padded(pipe + (clipped ? "»" : ""), bar + 2) +
+    out += padded((check.limits(at) ? "> " : "  ") + one.noun(), names) +
+           padded(pipe + (clipped ? "»" : ""), bar + 2) +
            fmt::format("{}, {}\n", format_used(one, check.used(one)), format_percent(check.utilisation(one)));
   }
   return out + "\n" + check.ladder[0].sentence + "\n";

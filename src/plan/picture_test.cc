@@ -26,8 +26,10 @@ std::vector<Text> texts_of(const std::string& svg) {
   static const std::regex kText(
       R"re(<text x="([-0-9.]+)" y="([-0-9.]+)" font-size="([0-9.]+)" fill="[^"]*" text-anchor="(\w+)"[^>]*data-width="([0-9.]+)">([^<]*)</text>)re");
   std::vector<Text> texts;
-  for (auto found = std::sregex_iterator(svg.begin(), svg.end(), kText); found != std::sregex_iterator(); ++found) {
-    const double x = std::stod((*found)[1]), y = std::stod((*found)[2]), size = std::stod((*found)[3]), width = std::stod((*found)[5]);
+  for (auto found = std::sregex_iterator(svg.begin(), svg.end(), kText); found != std::sregex_iterator();
+       ++found) {
+    const double x = std::stod((*found)[1]), y = std::stod((*found)[2]), size = std::stod((*found)[3]),
+                 width = std::stod((*found)[5]);
     const std::string anchor = (*found)[4];
     const double left = anchor == "start" ? x : anchor == "middle" ? x - width / 2 : x - width;
     texts.push_back({left, y - 0.76 * size, left + width, y + 0.24 * size, (*found)[6]});
@@ -112,14 +114,16 @@ TEST(PictureTest, WaysTogetherAreTheWholeFlow) {
 TEST(PictureTest, OnTheTerminalEveryPartHasALineAndTheCutAMark) {
   const Check checked = check(read_plan(plan_of_parts(30))).take();
   const std::string text = flow_text("thirty", checked, 100);
-  for (const Resource& one : checked.path.resources) EXPECT_NE(text.find(one.noun()), std::string::npos) << one.noun();
+  for (const Resource& one : checked.path.resources)
+    EXPECT_NE(text.find(one.noun()), std::string::npos) << one.noun();
   EXPECT_EQ(count_of(text, "> "), checked.ladder[0].resources.size());
 }
 
 TEST(PictureTest, ASweepIsReadable) {
   const auto document = parse_document(plan_of_parts(3), "test.toml").take();
   const auto values = expand_values("1..60").take();
-  const std::string svg = sweep_picture("sweep", "store.drives", sweep(document, "store.drives", values).take());
+  const std::string svg =
+      sweep_picture("sweep", "store.drives", sweep(document, "store.drives", values).take());
   expect_readable(svg);
   EXPECT_EQ(count_of(svg, "<polyline"), 2U);
   EXPECT_EQ(count_of(svg, "limited by"), 2U);

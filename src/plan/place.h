@@ -13,11 +13,11 @@ std::string_view home_name(Home home);  // gpu, ram, local, local-replicated, lo
 
 // What can be spared for data. The defaults are the field's usual machines.
 struct PlaceRequest {
-  uint64_t dataset = 0;                           // bytes as kept there
+  uint64_t dataset = 0;  // bytes as kept there
   uint64_t nodes = 8;
-  uint64_t gpu_memory = 8'000'000'000;            // of one GPU
-  uint64_t ram = 128'000'000'000;                 // of one node
-  uint64_t local = 32'000'000'000'000;            // drives of one node; 0: none
+  uint64_t gpu_memory = 8'000'000'000;  // of one GPU
+  uint64_t ram = 128'000'000'000;       // of one node
+  uint64_t local = 32'000'000'000'000;  // drives of one node; 0: none
 };
 
 struct Candidate {

@@ -1,4 +1,5 @@
-// Exact numbers: a plan adds, divides and compares rates, and two ways that are equally narrow must be found equal.
+// Exact numbers: a plan adds, divides and compares rates, and two ways that are equally narrow must be found
+// equal.
 #pragma once
 
 #include <boost/multiprecision/cpp_int.hpp>
@@ -8,11 +9,13 @@ namespace millrace::plan {
 
 using Integer =
     boost::multiprecision::number<boost::multiprecision::cpp_int_backend<>, boost::multiprecision::et_off>;
-using Rational =
-    boost::multiprecision::number<boost::multiprecision::rational_adaptor<boost::multiprecision::cpp_int_backend<>>,
-                                  boost::multiprecision::et_off>;
+using Rational = boost::multiprecision::number<
+    boost::multiprecision::rational_adaptor<boost::multiprecision::cpp_int_backend<>>,
+    boost::multiprecision::et_off>;
 
-inline double to_double(const Rational& value) { return value.convert_to<double>(); }
+inline double to_double(const Rational& value) {
+  return value.convert_to<double>();
+}
 
 // The smallest whole number that is not less; of values from 0 to 2^64.
 inline uint64_t ceiling(const Rational& value) {

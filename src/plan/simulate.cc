@@ -26,8 +26,8 @@ struct Reader {
 };
 
 struct Machine {
-  uint32_t group = 0;   // of the plan's GPU groups
-  uint32_t number = 0;  // in its group
+  uint32_t group = 0;    // of the plan's GPU groups
+  uint32_t number = 0;   // in its group
   uint64_t credits = 0;  // windows it may still hold
   std::vector<Reader> readers;
   std::deque<uint32_t> ready;  // readers that may ask for more, in turn
@@ -104,7 +104,8 @@ Status Run::prepare() {
   ways_ = find_ways(check_);
   for (const Way& way : ways_) {
     if (way.resources.size() > kMostStops)
-      return make_error(Code::kUnsupported, "a way through more than {} parts is too long to simulate", kMostStops);
+      return make_error(Code::kUnsupported, "a way through more than {} parts is too long to simulate",
+                        kMostStops);
   }
   window_ = std::max(plan_.simulated.window, load.sample);
   samples_ = static_cast<double>(window_) / static_cast<double>(load.sample);
@@ -132,7 +133,8 @@ Status Run::make_stations() {
     const double rate = to_double((one.total() - one.reserved) / (count * servers));
     const double seconds = samples_ * to_double(one.work) / rate;
     if (!(seconds * kPicoseconds * static_cast<double>(total_) < 1.7e19))
-      return make_error(Code::kUnsupported, "a window takes {:.3g} s at the {}: too long to simulate", seconds, one.noun())
+      return make_error(Code::kUnsupported, "a window takes {:.3g} s at the {}: too long to simulate",
+                        seconds, one.noun())
           .with_hint("a smaller [simulate] window");
     base_.push_back(0);
     for (uint64_t at = 0; at < count; ++at) {
@@ -187,7 +189,8 @@ bool Run::open_shard(Machine& machine, Reader& reader) {
   return true;
 }
 
-// Which of the drives of its group a window lies on: a shard's own, or one of its slices', or any at random access.
+// Which of the drives of its group a window lies on: a shard's own, or one of its slices', or any at random
+// access.
 uint64_t Run::drive_of(uint64_t shard, uint64_t position, uint64_t drives) const {
   const Redundancy& redundancy = plan_.workload.redundancy;
   uint64_t part = redundancy.is_coded() ? position % redundancy.data : 0;
@@ -209,7 +212,8 @@ void Run::send(uint32_t machine, uint32_t reader_number) {
   job.arrival = static_cast<uint32_t>(way.arrival);
   const Resource& drives = quiet_[way.resources[0]];
   const Store& store = store_of(drives);
-  const bool own_drives = !store.at.empty() && (store.replicated || plan_.workload.shuffle != Shuffle::kGlobal);
+  const bool own_drives =
+      !store.at.empty() && (store.replicated || plan_.workload.shuffle != Shuffle::kGlobal);
   uint64_t drive = drive_of(reader.shard, reader.position, own_drives ? store.drives : drives.count);
   if (own_drives) drive += owner.number * store.drives;
   const uint64_t key = mix(reader.shard * 31 + reader.position);
@@ -271,11 +275,13 @@ void Run::recover() {
     job.owner = UINT32_MAX;
     job.stops[job.length++] = base_[way.resources[0]] + static_cast<uint32_t>(any);
     if (slice < reads && way.resources.size() > 1 && quiet_[way.resources[1]].stage == Stage::kStoreOut)
-      job.stops[job.length++] = base_[way.resources[1]] + static_cast<uint32_t>(any / store_of(drives).drives);
+      job.stops[job.length++] =
+          base_[way.resources[1]] + static_cast<uint32_t>(any / store_of(drives).drives);
     stations_.enter(id);
   }
   ++recoveries_;
-  recovered_at_ += static_cast<uint64_t>(static_cast<double>(window_) / static_cast<double>(plan_.workload.recovery) * kPicoseconds);
+  recovered_at_ += static_cast<uint64_t>(static_cast<double>(window_) /
+                                         static_cast<double>(plan_.workload.recovery) * kPicoseconds);
 }
 
 void Run::finish_window(uint32_t id) {
@@ -284,7 +290,8 @@ void Run::finish_window(uint32_t id) {
   ++machines_[owner].credits;
   if (done_++ == 0) first_ = stations_.now();
   if (options_.progress != nullptr && done_ % 4096 == 0) options_.progress->add(4096 * window_, 0);
-  if (options_.extent == Extent::kSteady && done_ == static_cast<uint64_t>(kWarmUp * static_cast<double>(total_))) {
+  if (options_.extent == Extent::kSteady &&
+      done_ == static_cast<uint64_t>(kWarmUp * static_cast<double>(total_))) {
     counted_from_ = done_;
     start_ = stations_.now();
     stations_.forget_busy();
@@ -331,26 +338,29 @@ void Run::explain(Simulation& result) const {
   for (const Resource& one : quiet_) drives += one.stage == Stage::kDrives ? one.count : 0;
   const uint64_t open = machines_.size() * how.readers;
   const auto note = [&result](std::string sentence) { result.notes.push_back(std::move(sentence)); };
-  if (shards_ < 4 * drives && plan_.workload.access == Access::kSequential && !plan_.workload.redundancy.is_coded())
-    note(fmt::format("{} shards on {} drives: some drives have much more to do than others", format_count(shards_),
-                     format_count(drives)));
+  if (shards_ < 4 * drives && plan_.workload.access == Access::kSequential &&
+      !plan_.workload.redundancy.is_coded())
+    note(fmt::format("{} shards on {} drives: some drives have much more to do than others",
+                     format_count(shards_), format_count(drives)));
   if (how.slow_drives > 0)
     note(fmt::format("{} of {} drives at {} of their rate: whoever reads from them waits", how.slow_drives,
                      format_count(drives), format_percent(how.slow_to)));
   if (plan_.workload.recovery > 0)
-    note(fmt::format("{}/s are rebuilt: {} bytes are read for every byte", format_bytes(plan_.workload.recovery),
-                     plan_.workload.redundancy.data));
+    note(fmt::format("{}/s are rebuilt: {} bytes are read for every byte",
+                     format_bytes(plan_.workload.recovery), plan_.workload.redundancy.data));
   if (result.share() > 0.97) return;
   if (open < 8 * drives)
-    note(fmt::format("{} readers for {} drives: where several read from one drive others rest; more readers, or an "
-                     "erasure code, which spreads a shard over several drives",
-                     format_count(open), format_count(drives)));
+    note(fmt::format(
+        "{} readers for {} drives: where several read from one drive others rest; more readers, or an "
+        "erasure code, which spreads a shard over several drives",
+        format_count(open), format_count(drives)));
   if (how.buffer / window_ < 2 * how.readers)
-    note(fmt::format("a buffer of {} holds {} windows for {} readers: a larger buffer", format_bytes(how.buffer),
-                     std::max<uint64_t>(1, how.buffer / window_), how.readers));
+    note(fmt::format("a buffer of {} holds {} windows for {} readers: a larger buffer",
+                     format_bytes(how.buffer), std::max<uint64_t>(1, how.buffer / window_), how.readers));
   const double start = result.first_seconds / result.seconds;
   if (options_.extent == Extent::kEpoch && start > 0.02)
-    note(fmt::format("the start takes {:.0f} % of it: {:.2f} s until the first samples are in a GPU", start * 100, result.first_seconds));
+    note(fmt::format("the start takes {:.0f} % of it: {:.2f} s until the first samples are in a GPU",
+                     start * 100, result.first_seconds));
 }
 
 Simulation Run::report() const {

@@ -1,8 +1,9 @@
 // simulate: the same plan as a small discrete-event model, for what the steady flow does not show.
 //
-// Readers of each GPU machine open shards, ask their drives for windows, and the windows pass interfaces, switches,
-// cores and GPUs one after the other, each in turn. So few shards, few readers, small buffers, a slow drive, a slow start
-// and the end of an epoch cost what they cost. Shards lie where the maximum flow would read them. Deterministic.
+// Readers of each GPU machine open shards, ask their drives for windows, and the windows pass interfaces,
+// switches, cores and GPUs one after the other, each in turn. So few shards, few readers, small buffers, a
+// slow drive, a slow start and the end of an epoch cost what they cost. Shards lie where the maximum flow
+// would read them. Deterministic.
 #pragma once
 
 #include <string>
@@ -32,8 +33,8 @@ struct Busy {
 
 struct Simulation {
   double samples_per_second = 0;
-  double expected = 0;  // by the maximum flow
-  double seconds = 0;   // simulated
+  double expected = 0;       // by the maximum flow
+  double seconds = 0;        // simulated
   double first_seconds = 0;  // until the first samples were in a GPU
   uint64_t windows = 0;
   uint64_t events = 0;

@@ -37,7 +37,8 @@ Result<Size> size_for(const SizeRequest& request) {
     return make_error(Code::kInvalid, "{} is known by samples a second, not bytes", request.gpu.name)
         .with_hint("give --gpu-rate, the decoded bytes it takes in");
   if (request.core.name.empty() && request.compression != 1)
-    return make_error(Code::kInvalid, "compressed samples need something that decodes them").with_hint("--core core");
+    return make_error(Code::kInvalid, "compressed samples need something that decodes them")
+        .with_hint("--core core");
   Size size;
   size.gpus = request.gpus;
   size.decoded = Rational(request.gpus) * request.gpu.rate;
@@ -55,7 +56,8 @@ Result<Size> size_for(const SizeRequest& request) {
   size.drives = std::max(size.drives_for_rate, size.drives_for_room);
   size.drive_rate = size.drives * one_drive;
   size.price = size.drives * request.drive.price;
-  if (request.drive.per_machine > 0) size.store_machines = ceiling(Rational(size.drives, request.drive.per_machine));
+  if (request.drive.per_machine > 0)
+    size.store_machines = ceiling(Rational(size.drives, request.drive.per_machine));
   if (!request.interface.name.empty()) size.interfaces = ceiling(size.stored / request.interface.rate);
   if (request.compression != 1) {
     if (request.core.in > 0) size.cores = ceiling(size.stored / request.core.in);
@@ -73,14 +75,16 @@ std::string plan_text(const SizeRequest& request, const Size& size) {
   const uint64_t dataset = request.dataset > 0 ? request.dataset : 1'000'000'000'000;
   std::string text = fmt::format(
       "# {} GPUs, everything sized to keep them busy. Counts are of parts, not yet of machines.\n"
-      "name = \"{} GPUs\"\n\n[workload]\nsample = \"{}B\"\ndecoded = \"{}B\"\ndataset = \"{}B\"\naccess = \"{}\"\n",
+      "name = \"{} GPUs\"\n\n[workload]\nsample = \"{}B\"\ndecoded = \"{}B\"\ndataset = \"{}B\"\naccess = "
+      "\"{}\"\n",
       size.gpus, size.gpus, kSampleBytes, ceiling(request.compression * kSampleBytes), dataset,
       request.access == Access::kRandom ? "random" : "sequential");
   if (request.redundancy.is_coded())
     text += fmt::format("redundancy = \"ec={}+{}\"\n", request.redundancy.data, request.redundancy.parity);
   else if (request.redundancy.parity > 0)
     text += fmt::format("redundancy = \"copies={}\"\n", request.redundancy.parity + 1);
-  text += fmt::format("\n[[store]]\nname = \"drives\"\ndrive = \"{}\"\ndrives = {}\n", request.drive.name, size.drives);
+  text += fmt::format("\n[[store]]\nname = \"drives\"\ndrive = \"{}\"\ndrives = {}\n", request.drive.name,
+                      size.drives);
   if (is_local) {
     text += "at = \"gpus\"\n";
   } else {

@@ -1,8 +1,8 @@
-// Stations: the engine of the simulation. Jobs visit one station after the other; a station has so many servers, serves
-// in the order of arrival, and takes the same time for every job.
+// Stations: the engine of the simulation. Jobs visit one station after the other; a station has so many
+// servers, serves in the order of arrival, and takes the same time for every job.
 //
-// Time is in picoseconds, whole: events at the same time happen in the order in which they were made, so the same
-// plan and seed give the same run everywhere. One thread.
+// Time is in picoseconds, whole: events at the same time happen in the order in which they were made, so the
+// same plan and seed give the same run everywhere. One thread.
 #pragma once
 
 #include <array>
@@ -19,10 +19,10 @@ constexpr double kPicoseconds = 1e12;
 struct Job {
   std::array<uint32_t, kMostStops> stops{};  // stations, in order
   uint32_t length = 0;
-  uint32_t at = 0;      // which stop it waits for or is served at
+  uint32_t at = 0;       // which stop it waits for or is served at
   uint32_t arrival = 0;  // for the caller
-  uint32_t owner = 0;   // for the caller
-  uint32_t reader = 0;  // for the caller
+  uint32_t owner = 0;    // for the caller
+  uint32_t reader = 0;   // for the caller
 };
 
 class Stations {
@@ -36,7 +36,8 @@ class Stations {
 
   // Sends a job to its stop `at`.
   void enter(uint32_t id);
-  // The next job that a station has finished with; nothing where no job is under way. It is the caller's to send on.
+  // The next job that a station has finished with; nothing where no job is under way. It is the caller's to
+  // send on.
   std::optional<uint32_t> next();
 
   uint64_t now() const { return now_; }

@@ -10,12 +10,12 @@ namespace {
 // Thousandths of the font's size.
 constexpr int kWidths[] = {
     // from the blank to ~
-    318, 401, 460, 838, 636, 950, 780, 275, 390, 390, 500, 838, 318, 361, 318, 337,  //
-    636, 636, 636, 636, 636, 636, 636, 636, 636, 636, 337, 337, 838, 838, 838, 531,  //
+    318,  401, 460, 838, 636, 950, 780, 275, 390, 390, 500, 838, 318, 361, 318, 337,  //
+    636,  636, 636, 636, 636, 636, 636, 636, 636, 636, 337, 337, 838, 838, 838, 531,  //
     1000, 684, 686, 698, 770, 632, 575, 775, 752, 295, 295, 656, 557, 863, 748, 787,  //
-    603, 787, 695, 635, 611, 732, 684, 989, 685, 611, 685, 390, 337, 390, 838, 500,  //
-    500, 613, 635, 550, 635, 615, 352, 635, 634, 278, 278, 579, 278, 974, 634, 612,  //
-    635, 635, 411, 521, 392, 634, 592, 818, 592, 592, 525, 636, 337, 636, 838};
+    603,  787, 695, 635, 611, 732, 684, 989, 685, 611, 685, 390, 337, 390, 838, 500,  //
+    500,  613, 635, 550, 635, 615, 352, 635, 634, 278, 278, 579, 278, 974, 634, 612,  //
+    635,  635, 411, 521, 392, 634, 592, 818, 592, 592, 525, 636, 337, 636, 838};
 constexpr int kOtherWidth = 840;
 constexpr double kBold = 1.12;
 
@@ -38,21 +38,33 @@ std::string escape_xml(std::string_view text) {
   std::string out;
   for (const char c : text) {
     switch (c) {
-      case '&': out += "&amp;"; break;
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '"': out += "&quot;"; break;
-      default: out += c;
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      default:
+        out += c;
     }
   }
   return out;
 }
 
 void Svg::text(double x, double y, std::string_view words, const TextStyle& style) {
-  const char* anchor = style.anchor == Anchor::kStart ? "start" : style.anchor == Anchor::kMiddle ? "middle" : "end";
-  body_ += fmt::format(R"(<text x="{:.1f}" y="{:.1f}" font-size="{:g}" fill="{}" text-anchor="{}"{} data-width="{:.1f}">{}</text>)",
-                       x, y, style.size, style.colour, anchor, style.bold ? " font-weight=\"bold\"" : "",
-                       text_width(words, style.size) * (style.bold ? kBold : 1), escape_xml(words));
+  const char* anchor = style.anchor == Anchor::kStart    ? "start"
+                       : style.anchor == Anchor::kMiddle ? "middle"
+                                                         : "end";
+  body_ += fmt::format(
+      R"(<text x="{:.1f}" y="{:.1f}" font-size="{:g}" fill="{}" text-anchor="{}"{} data-width="{:.1f}">{}</text>)",
+      x, y, style.size, style.colour, anchor, style.bold ? " font-weight=\"bold\"" : "",
+      text_width(words, style.size) * (style.bold ? kBold : 1), escape_xml(words));
   body_ += '\n';
 }
 

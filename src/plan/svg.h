@@ -1,6 +1,7 @@
 // Svg: a picture under way, with texts whose widths are known before anybody draws them.
 //
-// Widths are those of DejaVu Sans, the widest of the usual sans-serif fonts: what fits in it fits in the others.
+// Widths are those of DejaVu Sans, the widest of the usual sans-serif fonts: what fits in it fits in the
+// others.
 #pragma once
 
 #include <string>

@@ -30,12 +30,15 @@ Result<std::vector<std::string>> expand_values(std::string_view text) {
   }
   const size_t colon = text.find(':', dots);
   uint64_t first = 0, last = 0, step = 1;
-  const std::string_view end = text.substr(dots + 2, colon == std::string_view::npos ? colon : colon - dots - 2);
+  const std::string_view end =
+      text.substr(dots + 2, colon == std::string_view::npos ? colon : colon - dots - 2);
   const bool is_range = read_whole(text.substr(0, dots), first) && read_whole(end, last) &&
                         (colon == std::string_view::npos || read_whole(text.substr(colon + 1), step));
-  if (!is_range || step == 0 || last < first || (last - first) / step >= kMostPoints) return wrong_values(text);
+  if (!is_range || step == 0 || last < first || (last - first) / step >= kMostPoints)
+    return wrong_values(text);
   std::vector<std::string> values;
-  for (uint64_t count = 0; count <= (last - first) / step; ++count) values.push_back(std::to_string(first + count * step));
+  for (uint64_t count = 0; count <= (last - first) / step; ++count)
+    values.push_back(std::to_string(first + count * step));
   return values;
 }
 

@@ -26,6 +26,7 @@ Result<std::vector<SweepPoint>> sweep(const Document& document, const std::strin
                                       const std::vector<std::string>& values);
 
 // Throughput and cost over the values, and where the bottleneck changes.
-std::string sweep_picture(const std::string& title, const std::string& key, const std::vector<SweepPoint>& points);
+std::string sweep_picture(const std::string& title, const std::string& key,
+                          const std::vector<SweepPoint>& points);
 
 }  // namespace millrace::plan

@@ -10,7 +10,8 @@ namespace millrace::plan {
 namespace {
 
 constexpr double kLeft = 110, kTop = 90, kWidth = 760, kHeight = 320, kRight = 110;
-constexpr std::string_view kRateColour = "#1f5fa8", kCostColour = "#b26a00", kGrid = "#e3e7ec", kQuiet = "#667";
+constexpr std::string_view kRateColour = "#1f5fa8", kCostColour = "#b26a00", kGrid = "#e3e7ec",
+                           kQuiet = "#667";
 constexpr int kSteps = 5;
 
 // The next of 1, 2, 2.5, 5, 10 and so on.
@@ -36,7 +37,8 @@ std::string polyline(const std::vector<double>& values, const Axis& axis, std::s
   std::string path;
   for (size_t at = 0; at < values.size(); ++at)
     path += fmt::format("{}{:.1f},{:.1f}", at == 0 ? "" : " ", x_of(at, values.size()), axis.y(values[at]));
-  std::string out = fmt::format(R"(<polyline points="{}" fill="none" stroke="{}" stroke-width="2.5"/>)", path, colour);
+  std::string out =
+      fmt::format(R"(<polyline points="{}" fill="none" stroke="{}" stroke-width="2.5"/>)", path, colour);
   if (values.size() <= 60) {
     for (size_t at = 0; at < values.size(); ++at)
       out += fmt::format(R"(<circle cx="{:.1f}" cy="{:.1f}" r="3.5" fill="{}"/>)", x_of(at, values.size()),
@@ -77,10 +79,12 @@ double draw_limits(Svg& svg, const std::vector<SweepPoint>& points) {
     while (last + 1 < points.size() && points[last + 1].limit == points[first].limit) ++last;
     const double x = x_of(first, points.size());
     if (first > 0)
-      svg.add(fmt::format(R"(<line x1="{:.1f}" x2="{:.1f}" y1="{:.1f}" y2="{:.1f}" stroke="#c62828" stroke-dasharray="4 4"/>)"
-                          "\n",
-                          x, x, kTop, kTop + kHeight));
-    const std::string span = first == last ? points[first].value : points[first].value + " to " + points[last].value;
+      svg.add(fmt::format(
+          R"(<line x1="{:.1f}" x2="{:.1f}" y1="{:.1f}" y2="{:.1f}" stroke="#c62828" stroke-dasharray="4 4"/>)"
+          "\n",
+          x, x, kTop, kTop + kHeight));
+    const std::string span =
+        first == last ? points[first].value : points[first].value + " to " + points[last].value;
     svg.text(kLeft, y, fmt::format("{}: limited by the {}", span, points[first].limit), {12, "#222"});
     y += 19;
     first = last + 1;
@@ -90,7 +94,8 @@ double draw_limits(Svg& svg, const std::vector<SweepPoint>& points) {
 
 }  // namespace
 
-std::string sweep_picture(const std::string& title, const std::string& key, const std::vector<SweepPoint>& points) {
+std::string sweep_picture(const std::string& title, const std::string& key,
+                          const std::vector<SweepPoint>& points) {
   std::vector<double> rates, costs;
   for (const SweepPoint& point : points) {
     rates.push_back(to_double(point.delivered));
@@ -110,7 +115,10 @@ std::string sweep_picture(const std::string& title, const std::string& key, cons
   const double bottom = draw_limits(svg, points);
   double width = kLeft + kWidth + kRight;
   for (const SweepPoint& point : points)
-    width = std::max(width, kLeft + 40 + text_width(points.front().value + " to " + points.back().value + ": limited by the " + point.limit, 12));
+    width = std::max(width, kLeft + 40 +
+                                text_width(points.front().value + " to " + points.back().value +
+                                               ": limited by the " + point.limit,
+                                           12));
   return svg.finish(width, bottom + 12);
 }
 

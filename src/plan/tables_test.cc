@@ -1,5 +1,5 @@
-// The field's own tables, row by row: sizing must give exactly these counts, and a plan of that size must keep the
-// GPUs busy, with none of its parts to spare.
+// The field's own tables, row by row: sizing must give exactly these counts, and a plan of that size must
+// keep the GPUs busy, with none of its parts to spare.
 #include <gtest/gtest.h>
 
 #include "plan/check.h"
@@ -75,7 +75,8 @@ struct LocalRow {
 };
 
 TEST(TablesTest, LocalSsdWithCompressedImages) {
-  for (const LocalRow& row : {LocalRow{1, 1, 75, 3, 300}, {4, 1, 300, 12, 1200}, {8, 2, 600, 24, 2400}, {16, 3, 1200, 48, 4800}}) {
+  for (const LocalRow& row :
+       {LocalRow{1, 1, 75, 3, 300}, {4, 1, 300, 12, 1200}, {8, 2, 600, 24, 2400}, {16, 3, 1200, 48, 4800}}) {
     SCOPED_TRACE(row.gpus);
     SizeRequest request = request_for(row.gpus, 400 * kMega);
     request.core = core();
@@ -95,8 +96,12 @@ struct NfsRow {
 };
 
 TEST(TablesTest, RotationalDrivesBehindNfsWithCompressedImages) {
-  for (const NfsRow& row : {NfsRow{1, 4, 1, 75, 3, 300}, {4, 15, 1, 300, 12, 1200}, {8, 30, 1, 600, 24, 2400},
-                            {16, 60, 1, 1200, 48, 4800}, {64, 240, 1, 4800, 192, 19200}, {256, 960, 4, 19200, 768, 76800}}) {
+  for (const NfsRow& row : {NfsRow{1, 4, 1, 75, 3, 300},
+                            {4, 15, 1, 300, 12, 1200},
+                            {8, 30, 1, 600, 24, 2400},
+                            {16, 60, 1, 1200, 48, 4800},
+                            {64, 240, 1, 4800, 192, 19200},
+                            {256, 960, 4, 19200, 768, 76800}}) {
     SCOPED_TRACE(row.gpus);
     SizeRequest request = request_for(row.gpus, 200 * kMega);
     request.drive.random = 20 * kMega;
@@ -119,9 +124,12 @@ struct UncompressedRow {
 };
 
 TEST(TablesTest, UncompressedDataFromNfsAndFromAnObjectStore) {
-  for (const UncompressedRow& row :
-       {UncompressedRow{1, 15, 2, 1, 300}, {4, 60, 6, 1, 1200}, {8, 120, 12, 1, 2400}, {16, 240, 24, 1, 4800},
-        {64, 960, 96, 4, 19200}, {256, 3840, 384, 16, 76800}}) {
+  for (const UncompressedRow& row : {UncompressedRow{1, 15, 2, 1, 300},
+                                     {4, 60, 6, 1, 1200},
+                                     {8, 120, 12, 1, 2400},
+                                     {16, 240, 24, 1, 4800},
+                                     {64, 960, 96, 4, 19200},
+                                     {256, 3840, 384, 16, 76800}}) {
     SCOPED_TRACE(row.gpus);
     SizeRequest request = request_for(row.gpus, 200 * kMega);
     request.drive.random = 20 * kMega;
@@ -147,8 +155,12 @@ TEST(TablesTest, LinksOfTheCatalogueTakeThisLongForOnePetabyte) {
     const char* takes;
   };
   const Catalogue catalogue = Catalogue::standard().take();
-  for (const Row& row : {Row{"pcie-40-lanes", 30'000, "9 hours"}, {"nvlink1", 40'000, "7 hours"}, {"pcie-x8", 5'000, "2 days"},
-                         {"sata", 6'000, "2 days"}, {"infiniband-56", 6'800, "2 days"}, {"10GbE", 1'000, "2 weeks"}}) {
+  for (const Row& row : {Row{"pcie-40-lanes", 30'000, "9 hours"},
+                         {"nvlink1", 40'000, "7 hours"},
+                         {"pcie-x8", 5'000, "2 days"},
+                         {"sata", 6'000, "2 days"},
+                         {"infiniband-56", 6'800, "2 days"},
+                         {"10GbE", 1'000, "2 weeks"}}) {
     SCOPED_TRACE(row.part);
     const Part part = catalogue.get(Kind::kLink, row.part).take();
     EXPECT_EQ(part.rate, row.mega * kMega);

@@ -11,9 +11,12 @@ namespace {
 
 class Peeler {
  public:
-  explicit Peeler(const Check& check) : network_(check.path.network), left_(check.flow.on_edge), out_(network_.nodes()) {
-    for (size_t edge = 0; edge < network_.edges().size(); ++edge) out_[network_.edges()[edge].from].push_back(edge);
-    for (size_t at = 0; at < check.path.resources.size(); ++at) resource_of_[check.path.resources[at].edge] = at;
+  explicit Peeler(const Check& check)
+      : network_(check.path.network), left_(check.flow.on_edge), out_(network_.nodes()) {
+    for (size_t edge = 0; edge < network_.edges().size(); ++edge)
+      out_[network_.edges()[edge].from].push_back(edge);
+    for (size_t at = 0; at < check.path.resources.size(); ++at)
+      resource_of_[check.path.resources[at].edge] = at;
   }
 
   // Each round empties at least one edge, so this ends.
@@ -46,7 +49,8 @@ class Peeler {
       if (const auto before = seen.find(node); before != seen.end())
         return {way.begin() + static_cast<std::ptrdiff_t>(before->second), way.end()};
       seen[node] = way.size();
-      const auto next = std::find_if(out_[node].begin(), out_[node].end(), [this](size_t edge) { return left_[edge] > 0; });
+      const auto next =
+          std::find_if(out_[node].begin(), out_[node].end(), [this](size_t edge) { return left_[edge] > 0; });
       if (next == out_[node].end()) return {};  // nothing is left at the source
       way.push_back(*next);
       node = network_.edges()[*next].to;

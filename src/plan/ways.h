@@ -10,8 +10,9 @@ namespace millrace::plan {
 struct Way {
   std::vector<size_t> resources;  // of the path, in order
   Rational samples_per_second;
-  double share = 0;     // of the whole flow
-  size_t arrival = 0;   // how many resources lie before the machine that reads: from there on it is not a stream any more
+  double share = 0;  // of the whole flow
+  size_t arrival =
+      0;  // how many resources lie before the machine that reads: from there on it is not a stream any more
 };
 
 std::vector<Way> find_ways(const Check& check);
