@@ -87,6 +87,31 @@ TEST(PictureTest, EveryPartIsAPipeWithItsFlowAndTheCutIsRed) {
   EXPECT_NE(svg.find(escape_xml(checked.ladder[0].sentence)), std::string::npos);
 }
 
+TEST(PictureTest, ThreePartsAreDrawnLikeThis) {
+  const Check checked = check(read_plan(plan_of_parts(3))).take();
+  std::vector<std::string> words;
+  for (const Text& text : texts_of(flow_picture("three parts", checked))) words.push_back(text.words);
+  const std::vector<std::string> golden = {
+      "three parts",
+      "The interfaces of store limit: 1 x 10GbE at 1.0 GB/s; the GPUs are 42 % busy.",
+      "what flows",
+      "what could (dashed: more than drawn)",
+      "what limits",
+      "drives of store",
+      "12 x rotational",
+      "1.0 GB/s of 2.4 GB/s",
+      "42 %",
+      "interfaces of store",
+      "1 x 10GbE",
+      "1.0 GB/s of 1.0 GB/s",
+      "100 %",
+      "GPUs of gpu",
+      "8 x gpu",
+      "1.0 GB/s of 2.4 GB/s",
+      "42 %"};
+  EXPECT_EQ(words, golden);
+}
+
 TEST(PictureTest, NamesCannotLeaveTheirElement) {
   std::string text = plan_of_parts(3);
   text.replace(text.find("three parts"), 11, "<script>&'");

@@ -14,7 +14,10 @@ namespace millrace::plan {
 
 namespace {
 
-constexpr double kWarmUp = 0.3;  // of the windows of a steady stretch are not counted
+constexpr uint64_t kMostStations = 4'000'000;
+constexpr uint64_t kMostReaders = 4'000'000;
+constexpr uint64_t kMostInFlight = 8'000'000;  // windows, some 150 bytes each
+constexpr double kWarmUp = 0.3;                // of the windows of a steady stretch are not counted
 
 struct Reader {
   uint64_t shard = 0;
@@ -40,6 +43,7 @@ class Run {
 
  private:
   Status prepare();
+  Status check_bounds() const;
   Status make_stations();
   void make_machines();
   bool open_shard(Machine& machine, Reader& reader);
@@ -119,9 +123,26 @@ Status Run::prepare() {
           .with_hint("a larger [simulate] window, a smaller dataset, or a steady stretch");
     total_ = shards_ * shard_windows_;
   }
+  if (options_.progress != nullptr) options_.progress->expect(total_ * window_);
+  MR_TRY(check_bounds());
   MR_TRY(make_stations());
   make_machines();
   return {};
+}
+
+Status Run::check_bounds() const {
+  const Simulated& how = plan_.simulated;
+  uint64_t stations = 0, machines = 0;
+  for (const Resource& one : quiet_) stations += instances(one);
+  for (const Machines& group : plan_.gpus) machines += group.machines;
+  const uint64_t held = std::min(std::max<uint64_t>(1, how.buffer / window_), how.readers * how.ahead);
+  if (stations <= kMostStations && machines <= kMostReaders / how.readers && machines <= kMostInFlight / held)
+    return {};
+  return make_error(
+             Code::kTooLarge,
+             "{} drives and machines with {} readers and {} windows in flight each are too many to simulate",
+             format_count(stations), format_count(how.readers), format_count(held))
+      .with_hint("fewer [simulate] readers, a smaller buffer, or a part of the installation");
 }
 
 Status Run::make_stations() {
