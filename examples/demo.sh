@@ -77,6 +77,10 @@ run "cat batch.py"
 run "/usr/bin/python3 batch.py"
 stop_node
 
+chapter "11. The bottleneck, before anything is bought"
+run "millrace plan size --gpus 16 --gpu-rate 200MB/s --dataset 100TB"
+run "millrace plan show ../examples/plans/petabyte.toml --text -o flow.svg"
+
 chapter "Summary"
 millrace tar stat --json 'shuffled-*.tar' > stat.json
 ended=$(date +%s%N)

@@ -34,6 +34,20 @@ Result<uint64_t> parse_bytes(std::string_view text) {
   return static_cast<uint64_t>(std::llround(bytes));
 }
 
+Result<uint64_t> parse_rate(std::string_view text) {
+  const auto wrong = [text] {
+    return make_error(Code::kInvalid, "\"{}\" is not a rate", text)
+        .with_hint("write a number, a unit of bytes or bits, and /s, for example 200MB/s, 8GiB/s or 10Gb/s");
+  };
+  if (!text.ends_with("B/s") && !text.ends_with("b/s")) return wrong();
+  std::string amount(text.substr(0, text.size() - 2));
+  const bool in_bits = amount.back() == 'b';
+  amount.back() = 'B';
+  const auto parsed = parse_bytes(amount);
+  if (!parsed) return wrong();
+  return in_bits ? *parsed / 8 : *parsed;
+}
+
 std::string format_bytes(uint64_t bytes) {
   constexpr std::array<const char*, 6> kUnits = {"B", "kB", "MB", "GB", "TB", "PB"};
   double value = static_cast<double>(bytes);

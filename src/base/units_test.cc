@@ -82,5 +82,22 @@ TEST(FormatCountTest, SetsThousandsApart) {
   EXPECT_EQ(format_count(1'234'567), "1 234 567");
 }
 
+TEST(ParseRateTest, TellsBytesFromBitsAndDecimalFromBinary) {
+  EXPECT_EQ(*parse_rate("200MB/s"), 200'000'000u);
+  EXPECT_EQ(*parse_rate("10Gb/s"), 1'250'000'000u);
+  EXPECT_EQ(*parse_rate("8GiB/s"), uint64_t{8} << 30);
+  EXPECT_EQ(*parse_rate("1Mib/s"), 131'072u);
+  EXPECT_EQ(*parse_rate("0.5kB/s"), 500u);
+}
+
+TEST(ParseRateTest, RefusesWhatHasNoUnitOrNoTime) {
+  for (const char* text : {"", "/s", "B/s", "200", "200MB", "200M/s", "200MBps", "200 MB/s", "200MB/m",
+                           "-1MB/s", "1XB/s", "nanB/s"}) {
+    const auto rate = parse_rate(text);
+    ASSERT_FALSE(rate.has_value()) << text;
+    EXPECT_NE(rate.error().hint().find("200MB/s"), std::string::npos) << text;
+  }
+}
+
 }  // namespace
 }  // namespace millrace

@@ -9,21 +9,13 @@
 #include "loader/report.h"
 #include "loader/spec.h"
 #include "loader/trace.h"
+#include "plan/accelerators.h"
 
 namespace millrace::cli {
 
 namespace {
 
-// What a training step of a known model takes, as MLPerf Storage defines its simulated accelerators.
-struct Accelerator {
-  std::string_view name;
-  uint64_t batch;
-  double seconds;
-};
-constexpr Accelerator kAccelerators[] = {{"resnet50-a100", 400, 0.435}, {"resnet50-h100", 400, 0.224},
-                                         {"unet3d-a100", 7, 0.636},     {"unet3d-h100", 7, 0.323},
-                                         {"unet3d-b200", 7, 0.162},     {"cosmoflow-a100", 1, 0.00551},
-                                         {"cosmoflow-h100", 1, 0.0035}, {"retinanet-b200", 24, 0.04755}};
+using plan::Accelerator;
 
 struct LoadFlags {
   std::vector<std::string> shards;
@@ -41,7 +33,7 @@ struct LoadFlags {
 
 Result<const Accelerator*> find_accelerator(const std::string& name) {
   std::string known;
-  for (const Accelerator& one : kAccelerators) {
+  for (const Accelerator& one : plan::accelerators()) {
     if (one.name == name) return &one;
     known += fmt::format("{}{}", known.empty() ? "" : ", ", one.name);
   }

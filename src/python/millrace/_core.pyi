@@ -23,6 +23,9 @@ def expand_names(specification: str) -> List[str]: ...
 @overload
 def expand_names(specifications: Sequence[str]) -> List[str]: ...
 
+def place(dataset: int, *, nodes: int = 8, gpu_memory: int = ..., ram: int = ..., local: int = ...) -> Tuple[str, str]:
+    """Where a data set should live, and why."""
+
 class SampleIterator(Iterator[Any]):
     """(key, {field: bytes}); with `tags`, dicts of __key__, the tags and the fields."""
 

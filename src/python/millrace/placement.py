@@ -5,6 +5,8 @@ import os
 import shutil
 from typing import Any, Dict
 
+from . import _core
+
 SHARED_MEMORY = "/dev/shm"
 MEMORY_SHARE, DRIVE_SHARE = 0.25, 0.5
 
@@ -28,12 +30,14 @@ def choose_cache(size: int, is_local: bool) -> Dict[str, Any]:
     if is_local:
         return {"cache": "", "cache_note": "cache: the files are local, the page cache keeps them"}
     memory = min(available_memory(), _free(SHARED_MEMORY) if os.path.isdir(SHARED_MEMORY) else 0)
-    if size <= MEMORY_SHARE * memory:
-        return {"cache": f"{SHARED_MEMORY}/millrace-{os.getuid()}", "cache_bytes": int(2 * MEMORY_SHARE * memory),
-                "cache_note": f"cache: in memory, {size / 1e9:.1f} GB of {memory / 1e9:.1f} GB free"}
     directory = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "millrace", "blocks")
     free = _free(directory)
-    if size <= DRIVE_SHARE * free:
+    # The blocks are as they are stored: a GPU has no use for them.
+    home, _ = _core.place(size, nodes=1, gpu_memory=0, ram=int(MEMORY_SHARE * memory), local=int(DRIVE_SHARE * free))
+    if home == "ram":
+        return {"cache": f"{SHARED_MEMORY}/millrace-{os.getuid()}", "cache_bytes": int(2 * MEMORY_SHARE * memory),
+                "cache_note": f"cache: in memory, {size / 1e9:.1f} GB of {memory / 1e9:.1f} GB free"}
+    if home == "local":
         return {"cache": directory, "cache_bytes": int(DRIVE_SHARE * free),
                 "cache_note": f"cache: in {directory}, {size / 1e9:.1f} GB of {free / 1e9:.1f} GB free"}
     return {"cache": "", "cache_note": f"cache: none, {size / 1e9:.1f} GB fit neither into memory nor onto the drive"}
