@@ -26,22 +26,6 @@ std::string quoted(const std::string& text) {
   return out + "\"";
 }
 
-Result<uint64_t> parse_seconds(std::string_view text) {
-  uint64_t number = 0;
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
-  const std::string_view unit = text.substr(static_cast<size_t>(end - text.data()));
-  uint64_t factor = 0;
-  if (unit.empty() || unit == "s") factor = 1;
-  if (unit == "m" || unit == "min") factor = 60;
-  if (unit == "h") factor = 3600;
-  if (unit == "d") factor = 86400;
-  if (problem != std::errc() || factor == 0 || number > UINT64_MAX / factor / 2) {
-    return make_error(Code::kInvalid, "\"{}\" is not a duration", text)
-        .with_hint("such as 30s, 10m, 12h or 14d");
-  }
-  return number * factor;
-}
-
 Result<uint64_t> parse_number(std::string_view text, Settings::Unit unit) {
   if (unit == Settings::Unit::kBytes) return parse_bytes(text);
   if (unit == Settings::Unit::kSeconds) return parse_seconds(text);

@@ -48,6 +48,22 @@ Result<uint64_t> parse_rate(std::string_view text) {
   return in_bits ? *parsed / 8 : *parsed;
 }
 
+Result<uint64_t> parse_seconds(std::string_view text) {
+  uint64_t number = 0;
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const std::string_view unit = text.substr(static_cast<size_t>(end - text.data()));
+  uint64_t factor = 0;
+  if (unit.empty() || unit == "s") factor = 1;
+  if (unit == "m" || unit == "min") factor = 60;
+  if (unit == "h") factor = 3600;
+  if (unit == "d") factor = 86400;
+  if (problem != std::errc() || factor == 0 || number > UINT64_MAX / factor / 2) {
+    return make_error(Code::kInvalid, "\"{}\" is not a duration", text)
+        .with_hint("such as 30s, 10m, 12h or 14d");
+  }
+  return number * factor;
+}
+
 std::string format_bytes(uint64_t bytes) {
   constexpr std::array<const char*, 6> kUnits = {"B", "kB", "MB", "GB", "TB", "PB"};
   double value = static_cast<double>(bytes);

@@ -1,10 +1,12 @@
 // From the environment and an address to a client.
 #include "transfer/stores.h"
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "base/file.h"
 #include "base/text.h"
+#include "base/units.h"
 
 namespace millrace::transfer {
 
@@ -80,6 +82,15 @@ Result<Settings> read_settings() {
   if (!region.empty()) settings.aws_region = region;
   if (settings.aws_credentials) settings.aws_credentials->region = settings.aws_region;
   settings.ca_file = environment("MILLRACE_CA_FILE");
+  if (const std::string text = environment("MILLRACE_TIMEOUT"); !text.empty()) {
+    const auto seconds = parse_seconds(text);
+    if (!seconds || *seconds == 0) {
+      return make_error(Code::kInvalid, "MILLRACE_TIMEOUT is {}: how long a store may be silent, such as 30s",
+                        text);
+    }
+    settings.timeouts.io_ms = static_cast<int64_t>(*seconds) * 1000;
+    settings.timeouts.connect_ms = std::min(settings.timeouts.connect_ms, settings.timeouts.io_ms);
+  }
   if (!environment("MILLRACE_INSECURE_TLS").empty()) settings.verify = net::Verify::kInsecure;
   return settings;
 }
@@ -117,6 +128,7 @@ Result<Store*> Stores::open(const std::string& shown, const net::Url& endpoint,
   net::ClientOptions options;
   options.verify = settings_.verify;
   options.ca_file = settings_.ca_file;
+  options.timeouts = settings_.timeouts;
   options.connections_per_host = kMaxConnections;
   options.credentials = std::move(credentials);
   options.lifeline = lifeline_;

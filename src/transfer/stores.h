@@ -29,6 +29,7 @@ struct Settings {
   std::string aws_region = "us-east-1";
   net::Verify verify = net::Verify::kPeer;
   std::string ca_file;
+  net::Timeouts timeouts;
 };
 Result<Settings> read_settings();
 // The keys of one profile in the text of ~/.aws/credentials.

@@ -315,6 +315,20 @@ def test_closing_ends_a_stall_at_once(server, indexed):
     assert time.monotonic() - started < 10
 
 
+def test_how_long_a_server_may_be_silent_can_be_set(server, monkeypatch):
+    released = threading.Event()
+    server.trouble = always(lambda ask: ask.answer(cut_after=1000, then=lambda: released.wait(HANG_SECONDS)),
+                            when=lambda ask: ask.path.endswith(".tar") and ask.method == "GET")
+    monkeypatch.setenv("MILLRACE_TIMEOUT", "1s")
+    with pytest.raises(millrace.UnavailableError, match=r"s-\d\.tar"):
+        samples(described(server.url(NAMES)))
+    released.set()
+    for wrong in ("soon", "0", "-1s"):
+        monkeypatch.setenv("MILLRACE_TIMEOUT", wrong)
+        with pytest.raises(millrace.InvalidError, match="MILLRACE_TIMEOUT"):
+            len(described(server.url(NAMES)))
+
+
 # Indexes.
 
 def test_an_index_beside_the_shard_is_used(server, wanted):
