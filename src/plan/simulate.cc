@@ -370,7 +370,7 @@ void Run::explain(Simulation& result) const {
     note(fmt::format("{}/s are rebuilt: {} bytes are read for every byte",
                      format_bytes(plan_.workload.recovery), plan_.workload.redundancy.data));
   if (result.share() > 0.97) return;
-  if (open < 8 * drives)
+  if (open < 32 * drives)
     note(fmt::format(
         "{} readers for {} drives: where several read from one drive others rest; more readers, or an "
         "erasure code, which spreads a shard over several drives",
