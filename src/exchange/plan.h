@@ -56,7 +56,7 @@ struct PlanOptions {
   Select select = Select::kOldest;
   uint64_t seed = 0;
   // Ranks that one sends to in an epoch. With few, what arrives together comes from few places, and labels take
-  // longer to level: at 64 ranks and a tenth, 20 epochs with 8 partners, 11 with 32, 10 with all.
+  // longer to level: at 64 ranks and a tenth, 30 epochs with 4 partners, 20 with 8, 10 with 32 or all.
   uint32_t partners = 32;
   Choose choose;          // for kCallback
 };

@@ -31,6 +31,7 @@ PYBIND11_MODULE(_core, module) {
   keep_freed_memory();
   bind_dataset(module);
   bind_names(module);
+  bind_pls_plan(module);
   bind_reader(module);
   bind_samples(module);
   bind_writers(module);
