@@ -72,6 +72,7 @@ void add_get(CLI::App& app, Shell& shell);
 void add_load(CLI::App& app, Shell& shell);
 void add_ls(CLI::App& app, Shell& shell);
 void add_mb(CLI::App& app, Shell& shell);
+void add_pls(CLI::App& app, Shell& shell);
 void add_put(CLI::App& app, Shell& shell);
 void add_rb(CLI::App& app, Shell& shell);
 void add_rm(CLI::App& app, Shell& shell);

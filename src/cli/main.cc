@@ -38,6 +38,7 @@ void add_verbs(CLI::App& app, Shell& shell) {
   add_put(app, shell);
   add_get(app, shell);
   add_load(app, shell);
+  add_pls(app, shell);
   add_ls(app, shell);
   add_cat(app, shell);
   add_stat(app, shell);
