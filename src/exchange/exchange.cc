@@ -29,7 +29,7 @@ template <typename T>
 Result<std::vector<T>> values_of(std::string_view bytes, size_t count) {
   if (bytes.size() != count * sizeof(T)) return make_error(Code::kCorrupt, "a rank says {} bytes", bytes.size());
   std::vector<T> values(count);
-  std::memcpy(values.data(), bytes.data(), bytes.size());
+  if (count > 0) std::memcpy(values.data(), bytes.data(), bytes.size());
   return values;
 }
 
