@@ -60,6 +60,7 @@ void add_verbs(CLI::App& app, Shell& shell) {
   add_tar_merge(*tar, shell);
   add_tar_sort(*tar, shell);
   add_tar_shuffle(*tar, shell);
+  add_tar_reshard(*tar, shell);
   add_tar_map(*tar, shell);
   add_tar_index(*tar, shell);
   add_tar_verify(*tar, shell);

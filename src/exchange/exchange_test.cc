@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "exchange/local_ranks.h"
 #include "exchange/shipment.h"
 #include "exchange/simulate.h"
 #include "exchange/testing/stores.h"
@@ -77,10 +78,10 @@ TEST_P(WorldTest, EveryEpochEqualsTheSimulationAndNothingIsLost) {
 TEST(ExchangeTest, StorageStaysBelowWhatIsHeldAndArrivesAndAConstant) {
   const TemporaryDirectory directory;
   constexpr uint32_t kWorld = 4;
-  const std::string root = make_stores(directory, {800, kWorld, Partition::kRandom});
+  const std::string root = make_stores(directory, {400, kWorld, Partition::kRandom});
   expect_all(on_ranks(kWorld, [&](Group& group) -> Status {
     auto exchange = MR_TRY(Exchange::open(rank_directory(root, group.rank()), group, options_of("0.25", Select::kRandom)));
-    for (int epoch = 0; epoch < 12; ++epoch) {
+    for (int epoch = 0; epoch < 6; ++epoch) {
       MR_TRY(exchange->begin());
       MR_TRY(exchange->commit());
       uint64_t largest = 0;
@@ -92,7 +93,7 @@ TEST(ExchangeTest, StorageStaysBelowWhatIsHeldAndArrivesAndAConstant) {
     }
     return {};
   }));
-  EXPECT_EQ(all_held(root, kWorld).size(), 800U);
+  EXPECT_EQ(all_held(root, kWorld).size(), 400U);
 }
 
 TEST(ExchangeTest, AnotherNumberOfRanksTakesOverWithoutLoss) {
@@ -115,6 +116,24 @@ TEST(ExchangeTest, AnotherNumberOfRanksTakesOverWithoutLoss) {
   EXPECT_EQ(all_held(root, 4), before);
   expect_all(on_ranks(4, [&](Group& group) { return run_epochs(root, group, options_of("0.3"), 6); }));
   EXPECT_EQ(all_held(root, 4), before);
+}
+
+TEST(ExchangeTest, StoresOfOneRootAreDealtAnewAndNotWhenSomeAreElsewhere) {
+  const TemporaryDirectory directory;
+  const std::string root = make_stores(directory, {90, 3});
+  const auto before = all_held(root, 3);
+  ASSERT_TRUE(redeal_stores(root, 5, options_of("0.3")));
+  EXPECT_EQ(count_stores(root), 5U);
+  EXPECT_EQ(all_held(root, 5), before);
+  ASSERT_TRUE(redeal_stores(root, 2, options_of("0.3")));
+  EXPECT_EQ(count_stores(root), 2U);
+  EXPECT_EQ(all_held(root, 2), before);
+  EXPECT_TRUE(verify_stores(root, nullptr)->faults.empty());
+  std::filesystem::rename(rank_directory(root, 1), directory.path("elsewhere"));
+  const Status refused = redeal_stores(root, 4, options_of("0.3"));
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message().find("only 1 of the 2"), std::string::npos);
+  EXPECT_FALSE(verify_stores(root, nullptr)->faults.empty());
 }
 
 TEST(ExchangeTest, ABitThatFlippedIsNamedOnAllRanksAndTheEpochStays) {

@@ -23,7 +23,7 @@ namespace millrace::exchange {
 // MPI counts bytes as an int.
 inline constexpr uint64_t kMaxMessage = uint64_t{1} << 30;
 
-enum class Tag : int { kVoteSize = 1, kVote, kVerdictSize, kVerdict, kList, kSamples, kRecords };
+enum class Tag : int { kVoteSize = 1, kVote, kVerdictSize, kVerdict, kList, kSamples, kRecordSize, kRecords, kCut };
 
 class Group {
  public:

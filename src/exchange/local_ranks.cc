@@ -67,6 +67,11 @@ Status run_ranks(uint32_t ranks, const std::function<Status(Group&)>& work) {
 Status redeal_stores(const std::string& root, uint32_t world, const ExchangeOptions& options) {
   const uint32_t there = count_stores(root);
   if (there == 0) return make_error(Code::kNotFound, "{}: there are no sample stores", root).with_hint("make them with millrace pls ingest");
+  const Manifest seen = MR_TRY(read_store(root, 0));
+  if (there < seen.world) {
+    return make_error(Code::kNotFound, "{}: only {} of the {} stores are here: they cannot be dealt anew", root, there, seen.world)
+        .with_hint("bring all rank-* directories below one root");
+  }
   const auto open = [&](Group& group) { return Exchange::open(rank_directory(root, group.rank()), group, options); };
   MR_TRY(run_ranks(there, [&](Group& group) -> Status {
     MR_TRY(open(group));

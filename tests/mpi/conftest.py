@@ -6,6 +6,7 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import tempfile
 
 import pytest
 
@@ -60,6 +61,14 @@ def mpirun(ranks, *words, only=None, code=0, cwd=None):
     if code is not None:
         assert done.returncode == code, f"ended with {done.returncode}, not {code}\n{done.stderr}\n{done.stdout[:2000]}"
     return Ran(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.fixture
+def tmp_path():
+    """In memory where there is such a place: these tests kill processes, not power, and flush thousands of times."""
+    fast = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    with tempfile.TemporaryDirectory(dir=fast) as directory:
+        yield pathlib.Path(directory)
 
 
 @pytest.fixture

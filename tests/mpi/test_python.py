@@ -1,8 +1,8 @@
 """millrace.pls under mpirun: training loops with a torch DataLoader, the published interface, node pools, restarts."""
 import json
-import os
 import pathlib
 import subprocess
+import tempfile
 
 import pytest
 
@@ -12,11 +12,11 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 
 def run(ranks, script, *words, code=0):
-    done = subprocess.run([*MPIRUN, "-n", str(ranks), "/usr/bin/python3", str(HERE / script), *map(str, words)], capture_output=True,
-                          text=True, timeout=HANG_SECONDS, env=environment({"OMP_NUM_THREADS": "1"}))
-    assert done.returncode == code, done.stderr[-3000:] + done.stdout[-1000:]
-    found = [json.loads(line.split("FOUND ", 1)[1]) for line in done.stdout.splitlines() if "FOUND " in line]
-    return sorted(found, key=lambda one: one["rank"])
+    with tempfile.TemporaryDirectory() as found:
+        done = subprocess.run([*MPIRUN, "-n", str(ranks), "/usr/bin/python3", str(HERE / script), *map(str, words)], capture_output=True,
+                              text=True, timeout=HANG_SECONDS, env=environment({"OMP_NUM_THREADS": "1", "FOUND": found}))
+        assert done.returncode == code, done.stderr[-3000:] + done.stdout[-1000:]
+        return [json.loads(pathlib.Path(found, f"{rank}.json").read_text()) for rank in range(ranks)]
 
 
 @pytest.fixture

@@ -1,6 +1,8 @@
-"""A training loop over millrace.pls, run by mpirun; prints what each rank saw. Not a test by itself."""
+"""A training loop over millrace.pls, run by mpirun; writes what each rank saw to the directory $FOUND. Not a test by itself."""
 import argparse
 import json
+import os
+import pathlib
 
 import torch
 from torch.utils.data import DataLoader
@@ -43,9 +45,10 @@ def main():
     state = shuffle.state_dict()
     shuffle.load_state_dict(state)
     engine = sorted(int(bytes(text).split(b":")[0]) for batch in store.dataset().bytes("txt").batch(16).epoch(0) for text in batch)
-    print("FOUND " + json.dumps({"rank": pls.world().rank, "epochs": epochs, "held": sorted(store.ids.tolist()), "engine": engine,
+    found = {"rank": pls.world().rank, "epochs": epochs, "held": sorted(store.ids.tolist()), "engine": engine,
                                  "stats": shuffle.stats(), "state": state, "digest": shuffle.digest(),
-                                 "torch": torch.__version__}), flush=True)
+                                 "torch": torch.__version__}
+    pathlib.Path(os.environ["FOUND"], f"{found['rank']}.json").write_text(json.dumps(found))
 
 
 main()

@@ -88,9 +88,10 @@ class Store:
         few as possible; all stores must then be visible to rank 0. Every rank calls it."""
         pool = Pool(group if group is not None else world(), ranks_per_node, node_pool)
         failure: Optional[BaseException] = None
-        if pool.group.rank == 0 and _core.pls_count_stores(str(path)) not in (0, pool.stores):
+        if pool.group.rank == 0:
             try:
-                _core.pls_redeal(str(path), pool.stores, exchange_options(timeout=timeout))
+                if _core.PlsStore(_core.pls_rank_directory(str(path), 0)).world != pool.stores:
+                    _core.pls_redeal(str(path), pool.stores, exchange_options(timeout=timeout))
             except Exception as problem:  # told to all ranks
                 failure = problem
         agree(pool.group, failure)
@@ -108,7 +109,7 @@ class Store:
         takes_in = pool.exchangers is not None
         failure: Optional[BaseException] = None
         made: Any = []
-        if all(share(pool.group, os.path.exists(os.path.join(directory, "CURRENT")))):
+        if share(pool.group, os.path.exists(os.path.join(directory, "CURRENT")))[0]:
             return cls.open(path, group=pool.group, node_pool=node_pool, ranks_per_node=ranks_per_node)
         try:
             names = [str(source)] if isinstance(source, (str, os.PathLike)) else [str(one) for one in source]
