@@ -66,6 +66,8 @@ void add_pls(CLI::App& app, Shell& shell) {
   add_pls_simulate(*pls, shell);
   add_pls_exchange(*pls, shell);
   add_pls_redeal(*pls, shell);
+  add_pls_bench(*pls, shell);
+  add_pls_plot(*pls, shell);
   add_pls_stat(*pls, shell);
   add_pls_verify(*pls, shell);
 }

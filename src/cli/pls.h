@@ -36,6 +36,8 @@ void add_pls_plan(CLI::App& pls, Shell& shell);
 void add_pls_simulate(CLI::App& pls, Shell& shell);
 void add_pls_exchange(CLI::App& pls, Shell& shell);
 void add_pls_redeal(CLI::App& pls, Shell& shell);
+void add_pls_bench(CLI::App& pls, Shell& shell);
+void add_pls_plot(CLI::App& pls, Shell& shell);
 void add_pls_stat(CLI::App& pls, Shell& shell);
 void add_pls_verify(CLI::App& pls, Shell& shell);
 
