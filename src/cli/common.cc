@@ -103,7 +103,7 @@ Result<shard::OutputOptions> OutputFlags::options(Shell& shell, const InputFlags
   return options;
 }
 
-Result<std::unique_ptr<shard::ShardWriter>> OutputFlags::writer(Shell& shell, const InputFlags& input) const {
+Result<shard::OutputOptions> OutputFlags::writer_options(Shell& shell, const InputFlags& input) const {
   const shard::OutputName output_name = MR_TRY(name(shell));
   const bool limited = max_bytes != OutputFlags().max_bytes || max_samples != OutputFlags().max_samples;
   if (limited && !output_name.numbered()) {
@@ -116,7 +116,12 @@ Result<std::unique_ptr<shard::ShardWriter>> OutputFlags::writer(Shell& shell, co
     if (net::is_url(one)) output_options.input_names.push_back(one);
     if (const auto identity = find_identity(one)) output_options.inputs.push_back(*identity);
   }
-  return std::make_unique<shard::ShardWriter>(output_name, limits(), output_options);
+  return output_options;
+}
+
+Result<std::unique_ptr<shard::ShardWriter>> OutputFlags::writer(Shell& shell, const InputFlags& input) const {
+  const shard::OutputName output_name = MR_TRY(name(shell));
+  return std::make_unique<shard::ShardWriter>(output_name, limits(), MR_TRY(writer_options(shell, input)));
 }
 
 std::string OutputFlags::temporary_directory() const {

@@ -41,6 +41,8 @@ struct OutputFlags {
   Result<shard::OutputName> name(const Shell& shell) const;
   shard::ShardLimits limits() const { return {max_bytes, max_samples}; }
   Result<shard::OutputOptions> options(Shell& shell, const InputFlags& input) const;
+  // The same, with the inputs that no output may replace; an error where limits need a numbered name.
+  Result<shard::OutputOptions> writer_options(Shell& shell, const InputFlags& input) const;
   Result<std::unique_ptr<shard::ShardWriter>> writer(Shell& shell, const InputFlags& input) const;
   // Where temporary files go by default: beside the output, whose drive must hold it all anyway.
   std::string temporary_directory() const;
@@ -73,6 +75,7 @@ void add_load(CLI::App& app, Shell& shell);
 void add_ls(CLI::App& app, Shell& shell);
 void add_mb(CLI::App& app, Shell& shell);
 void add_plan(CLI::App& app, Shell& shell);
+void add_pls(CLI::App& app, Shell& shell);
 void add_put(CLI::App& app, Shell& shell);
 void add_rb(CLI::App& app, Shell& shell);
 void add_rm(CLI::App& app, Shell& shell);
@@ -85,6 +88,7 @@ void add_tar_index(CLI::App& tar, Shell& shell);
 void add_tar_ls(CLI::App& tar, Shell& shell);
 void add_tar_map(CLI::App& tar, Shell& shell);
 void add_tar_merge(CLI::App& tar, Shell& shell);
+void add_tar_reshard(CLI::App& tar, Shell& shell);
 void add_tar_shuffle(CLI::App& tar, Shell& shell);
 void add_tar_sort(CLI::App& tar, Shell& shell);
 void add_tar_split(CLI::App& tar, Shell& shell);

@@ -39,6 +39,7 @@ void add_verbs(CLI::App& app, Shell& shell) {
   add_get(app, shell);
   add_load(app, shell);
   add_plan(app, shell);
+  add_pls(app, shell);
   add_ls(app, shell);
   add_cat(app, shell);
   add_stat(app, shell);
@@ -60,6 +61,7 @@ void add_verbs(CLI::App& app, Shell& shell) {
   add_tar_merge(*tar, shell);
   add_tar_sort(*tar, shell);
   add_tar_shuffle(*tar, shell);
+  add_tar_reshard(*tar, shell);
   add_tar_map(*tar, shell);
   add_tar_index(*tar, shell);
   add_tar_verify(*tar, shell);

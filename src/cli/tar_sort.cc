@@ -1,7 +1,10 @@
-// millrace tar sort and shuffle: any number of samples in bounded memory.
+// millrace tar sort, shuffle and reshard: any number of samples in bounded memory, by one process or, under mpirun, by
+// all ranks together.
 #include "base/text.h"
 #include "base/units.h"
-#include "cli/common.h"
+#include "cli/pls.h"
+#include "exchange/mpi_group.h"
+#include "exchange/rank_sort.h"
 #include "shard/sort.h"
 
 namespace millrace::cli {
@@ -18,6 +21,7 @@ struct SortFlags {
   uint64_t memory = uint64_t{1} << 30;
   std::string temporary_directory;
   unsigned jobs = default_jobs();
+  double timeout_s = 600;
 };
 
 void add_flags(CLI::App& verb, SortFlags& flags) {
@@ -28,11 +32,18 @@ void add_flags(CLI::App& verb, SortFlags& flags) {
   verb.add_option("--tmpdir", flags.temporary_directory,
                   "Where temporary files go (default: beside the output)")
       ->type_name("DIR");
-  add_jobs(verb, flags.jobs, "Threads that read");
+  add_jobs(verb, flags.jobs, "Threads that read, without mpirun");
+  verb.add_option("--timeout", flags.timeout_s, "Under mpirun: seconds without progress after which ranks give up")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
 }
 
-Status run(Shell& shell, const SortFlags& flags, shard::SortBy by) {
-  const Stopwatch watch;
+std::string_view doing(shard::SortBy by) {
+  if (by == shard::SortBy::kRandom) return "shuffling";
+  return by == shard::SortBy::kPlace ? "copying" : "sorting";
+}
+
+Result<shard::SortOptions> sort_options(Shell& shell, const SortFlags& flags, shard::SortBy by) {
   shard::SortOptions options;
   options.by = by;
   options.field = lower_case(flags.field);
@@ -43,20 +54,57 @@ Status run(Shell& shell, const SortFlags& flags, shard::SortBy by) {
   options.input = MR_TRY(flags.input.options(shell));
   options.temporary_directory =
       flags.temporary_directory.empty() ? flags.output.temporary_directory() : flags.temporary_directory;
+  return options;
+}
+
+void tell(Shell& shell, const SortFlags& flags, const exchange::RankSortReport& done, const Stopwatch& watch) {
+  note_loose(shell, done.sort.loose_members);
+  shell.log().debug("sorted", "samples", done.sort.samples, "runs", done.sort.runs, "spilled_bytes", done.sort.spilled_bytes);
+  report_shards(shell, flags.output, done.shards, watch, {{"runs", done.sort.runs}, {"spilled_bytes", done.sort.spilled_bytes}});
+}
+
+// Under mpirun: every rank does its part, rank 0 tells.
+Status run_together(Shell& shell, const SortFlags& flags, shard::SortBy by) {
+  const Stopwatch watch;
+  const auto group = MR_TRY(exchange::open_mpi_group());
+  exchange::RankSortOptions options;
+  options.sort = MR_TRY(sort_options(shell, flags, by));
+  const std::vector<std::string> names = MR_TRY(flags.input.names(shell));
+  for (const std::string& name : names) {
+    if (name == shard::kStandardStream) return make_error(Code::kInvalid, "under mpirun shards are files or addresses, not standard input");
+  }
+  if (flags.output.output == shard::kStandardStream)
+    return make_error(Code::kInvalid, "under mpirun shards are written to files or addresses, not to standard output");
+  options.name = MR_TRY(flags.output.name(shell));
+  options.limits = flags.output.limits();
+  options.output = MR_TRY(flags.output.writer_options(shell, flags.input));
+  options.timeout_ms = static_cast<uint64_t>(flags.timeout_s * 1000);
+  auto bar = group->rank() == 0 ? shell.bar(std::string(doing(by))) : nullptr;
+  auto done = exchange::sort_over_ranks(*group, names, options);
+  bar.reset();
+  if (!done && done.error().code() == Code::kUnavailable) {
+    fmt::print(stderr, "millrace: rank {}: {}\n", group->rank(), done.error().message());
+    exchange::abort_mpi(1);
+  }
+  const exchange::RankSortReport report = MR_TRY(std::move(done));
+  if (group->rank() == 0) tell(shell, flags, report, watch);
+  return {};
+}
+
+Status run(Shell& shell, const SortFlags& flags, shard::SortBy by) {
+  if (exchange::started_by_mpirun()) return run_together(shell, flags, by);
+  const Stopwatch watch;
+  const shard::SortOptions options = MR_TRY(sort_options(shell, flags, by));
   const std::vector<std::string> names = MR_TRY(flags.input.names(shell));
   const auto writer = MR_TRY(flags.output.writer(shell, flags.input));
-  shard::SortReport report;
+  exchange::RankSortReport report;
   {
-    const auto bar = shell.bar(by == shard::SortBy::kRandom ? "shuffling" : "sorting");
-    report = MR_TRY(
+    const auto bar = shell.bar(std::string(doing(by)));
+    report.sort = MR_TRY(
         shard::sort_samples(names, options, [&](const tar::Sample& sample) { return writer->add(sample); }));
   }
-  const auto shards = MR_TRY(writer->finish());
-  note_loose(shell, report.loose_members);
-  shell.log().debug("sorted", "samples", report.samples, "runs", report.runs, "spilled_bytes",
-                    report.spilled_bytes);
-  report_shards(shell, flags.output, shards, watch,
-                {{"runs", report.runs}, {"spilled_bytes", report.spilled_bytes}});
+  report.shards = MR_TRY(writer->finish());
+  tell(shell, flags, report, watch);
   return {};
 }
 
@@ -75,7 +123,8 @@ void add_tar_sort(CLI::App& tar, Shell& shell) {
   verb->footer(
       "Examples:\n"
       "  millrace tar sort 'train-*.tar' -o sorted-%06d.tar\n"
-      "  millrace tar sort --by cls --number --memory 256MiB 'train-*.tar' -o by-class-%06d.tar");
+      "  millrace tar sort --by cls --number --memory 256MiB 'train-*.tar' -o by-class-%06d.tar\n"
+      "  mpirun -n 8 millrace tar sort 'mr://train/*.tar' -o mr://sorted/s-%06d.tar");
   verb->callback([&shell, flags] {
     const auto by = flags->field.empty() ? shard::SortBy::kKey
                     : flags->number      ? shard::SortBy::kNumber
@@ -92,9 +141,25 @@ void add_tar_shuffle(CLI::App& tar, Shell& shell) {
   verb->add_option("--seed", flags->seed, "Which random order; the same seed gives the same bytes")
       ->capture_default_str();
   verb->footer(
-      "Example:\n  millrace tar shuffle --seed 7 --memory 256MiB 'train-*.tar' -o shuffled-%06d.tar");
+      "Examples:\n"
+      "  millrace tar shuffle --seed 7 --memory 256MiB 'train-*.tar' -o shuffled-%06d.tar\n"
+      "  mpirun -n 4 millrace tar shuffle --seed 7 'train-*.tar' -o shuffled-%06d.tar    (the same bytes)");
   verb->callback([&shell, flags] {
     shell.action = [&shell, flags] { return run(shell, *flags, shard::SortBy::kRandom); };
+  });
+}
+
+void add_tar_reshard(CLI::App& tar, Shell& shell) {
+  CLI::App* verb = tar.add_subcommand("reshard", "Cut samples into shards anew, in the order they stand in");
+  verb->fallthrough();
+  auto flags = std::make_shared<SortFlags>();
+  add_flags(*verb, *flags);
+  verb->footer(
+      "Examples:\n"
+      "  millrace tar reshard --max-bytes 500MB 'train-*.tar' -o even-%06d.tar\n"
+      "  mpirun -n 8 millrace tar reshard --max-samples 10000 'mr://train/*.tar' -o mr://even/s-%06d.tar");
+  verb->callback([&shell, flags] {
+    shell.action = [&shell, flags] { return run(shell, *flags, shard::SortBy::kPlace); };
   });
 }
 

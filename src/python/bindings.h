@@ -18,6 +18,8 @@ namespace py = pybind11;
 void bind_dataset(py::module_& module);
 void bind_names(py::module_& module);
 void bind_planning(py::module_& module);
+void bind_pls_plan(py::module_& module);
+void bind_pls_store(py::module_& module);
 void bind_reader(py::module_& module);
 void bind_samples(py::module_& module);
 void bind_writers(py::module_& module);

@@ -32,6 +32,8 @@ PYBIND11_MODULE(_core, module) {
   bind_dataset(module);
   bind_names(module);
   bind_planning(module);
+  bind_pls_plan(module);
+  bind_pls_store(module);
   bind_reader(module);
   bind_samples(module);
   bind_writers(module);

@@ -18,6 +18,7 @@
 #include "base/progress.h"
 #include "base/result.h"
 #include "shard/input.h"
+#include "shard/run.h"
 #include "tar/sample.h"
 
 namespace millrace::shard {
@@ -27,6 +28,7 @@ enum class SortBy {
   kText,    // a field's bytes
   kNumber,  // a field read as a number
   kRandom,  // the seed
+  kPlace,   // as they stand
 };
 
 struct SortOptions {
@@ -49,6 +51,19 @@ struct SortReport {
 
 Result<SortReport> sort_samples(const std::vector<std::string>& shards, const SortOptions& options,
                                 const std::function<Status(const tar::Sample&)>& emit);
+
+// The parts, for whoever sorts over several processes.
+Direction direction_of(const SortOptions& options);
+// What a sample is ordered by, as bytes.
+Result<std::string> order_of(const tar::Sample& sample, const Place& place, const SortOptions& options);
+struct ReadReport {
+  uint64_t samples = 0;
+  uint64_t loose_members = 0;
+};
+// The samples of the shard with that number, in their order; each is valid during the call.
+Result<ReadReport> read_records(const std::string& shard, uint64_t number, const SortOptions& options,
+                                const std::function<Status(const RunRecord&)>& take);
+Status check_memory(const SortOptions& options);
 
 // The order of numbers as the order of bytes: "-3" < "0.5" < "7" < "9007199254740993". Nothing for no number.
 std::optional<std::string> number_as_bytes(std::string_view text);

@@ -20,8 +20,19 @@ uint64_t bytes_as_written(const tar::Sample& sample) {
 
 }  // namespace
 
-ShardWriter::ShardWriter(OutputName name, ShardLimits limits, OutputOptions options)
-    : name_(std::move(name)), limits_(limits), options_(options), finisher_([this] { finish_shards(); }) {}
+bool is_full(const ShardLimits& limits, uint64_t samples, uint64_t tar_bytes, uint64_t next_sample_bytes) {
+  constexpr uint64_t kEndBlocks = 2 * tar::kBlock;
+  return samples > 0 &&
+         (samples >= limits.max_samples || tar_bytes + next_sample_bytes + kEndBlocks > limits.max_bytes);
+}
+
+ShardWriter::ShardWriter(OutputName name, ShardLimits limits, OutputOptions options, uint64_t first)
+    : name_(std::move(name)),
+      limits_(limits),
+      options_(options),
+      first_number_(first),
+      next_number_(first),
+      finisher_([this] { finish_shards(); }) {}
 
 ShardWriter::~ShardWriter() {
   full_.close();
@@ -41,10 +52,8 @@ void ShardWriter::finish_shards() {
 }
 
 Result<ShardFile*> ShardWriter::shard_for(uint64_t sample_bytes) {
-  constexpr uint64_t kEndBlocks = 2 * tar::kBlock;
-  const bool full = current_ && current_->samples() > 0 && name_.numbered() &&
-                    (current_->samples() >= limits_.max_samples ||
-                     current_->tar_bytes() + sample_bytes + kEndBlocks > limits_.max_bytes);
+  const bool full = current_ && name_.numbered() &&
+                    is_full(limits_, current_->samples(), current_->tar_bytes(), sample_bytes);
   if (full) MR_TRY(close_current());
   if (!current_) current_ = MR_TRY(ShardFile::create(name_.at(next_number_++), options_));
   return current_.get();
@@ -79,7 +88,7 @@ Status ShardWriter::add_loose(std::string_view blocks) {
 }
 
 Result<std::vector<ShardSummary>> ShardWriter::finish() {
-  if (next_number_ == 0) MR_TRY(shard_for(0));
+  if (next_number_ == first_number_) MR_TRY(shard_for(0));
   if (current_) MR_TRY(close_current());
   full_.close();
   finisher_.join();

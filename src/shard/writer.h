@@ -27,9 +27,13 @@ struct ShardLimits {
   uint64_t max_samples = UINT64_MAX;
 };
 
+// Whether a shard with this much in it is closed before a sample of that size.
+bool is_full(const ShardLimits& limits, uint64_t samples, uint64_t tar_bytes, uint64_t next_sample_bytes);
+
 class ShardWriter {
  public:
-  ShardWriter(OutputName name, ShardLimits limits, OutputOptions options);
+  // `first`: the number of the first shard.
+  ShardWriter(OutputName name, ShardLimits limits, OutputOptions options, uint64_t first = 0);
   ~ShardWriter();
 
   Status add(const tar::Sample& sample);
@@ -48,7 +52,8 @@ class ShardWriter {
   const ShardLimits limits_;
   const OutputOptions options_;
   std::unique_ptr<ShardFile> current_;
-  uint64_t next_number_ = 0;
+  const uint64_t first_number_;
+  uint64_t next_number_;
 
   BoundedQueue<std::unique_ptr<ShardFile>> full_{1};
   std::mutex mutex_;

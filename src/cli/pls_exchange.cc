@@ -1,0 +1,112 @@
+// millrace pls exchange and redeal: the engine without a trainer, and another number of ranks.
+#include "base/units.h"
+#include "cli/pls.h"
+#include "exchange/local_ranks.h"
+#include "exchange/mpi_group.h"
+
+namespace millrace::cli {
+
+namespace {
+
+struct ExchangeFlags {
+  PlsPlanFlags plan;
+  std::string root;
+  uint64_t epochs = 1;
+  uint32_t ranks = 1;
+};
+
+void tell(Shell& shell, const exchange::Exchange& exchange, const exchange::Exchange::Digest& digest, double seconds) {
+  const exchange::ExchangeStats& stats = exchange.stats();
+  if (shell.json) {
+    Shell::print({{"epoch", exchange.epoch()},
+                  {"owner_hash", hex(digest.owners)},
+                  {"content_hash", hex(digest.contents)},
+                  {"samples", digest.samples},
+                  {"fraction", stats.fraction},
+                  {"samples_sent", stats.samples_sent},
+                  {"bytes_sent", stats.bytes_sent},
+                  {"messages", stats.messages},
+                  {"transfer_seconds", stats.transfer_seconds},
+                  {"prepare_seconds", stats.prepare_seconds},
+                  {"label_distance", stats.balance.distance},
+                  {"label_floor", stats.balance.floor},
+                  {"live_bytes", exchange.store()->manifest().live_bytes()},
+                  {"peak_bytes", stats.peak_bytes},
+                  {"seconds", seconds}});
+    return;
+  }
+  fmt::print("epoch {}: rank 0 sent {} samples, {} in {} messages; {:.2f} s; owners {}, contents {}\n", exchange.epoch(),
+             format_count(stats.samples_sent), format_bytes(stats.bytes_sent), stats.messages, seconds, hex(digest.owners),
+             hex(digest.contents));
+  std::fflush(stdout);
+}
+
+Result<uint32_t> stores_below(const std::string& root) {
+  const uint32_t there = exchange::count_stores(root);
+  if (there > 0) return there;
+  // On machines with drives of their own a rank sees its own store only.
+  if (exchange::started_by_mpirun()) {
+    const auto group = MR_TRY(exchange::open_mpi_group());
+    return group->size();
+  }
+  return make_error(Code::kNotFound, "{}: there are no sample stores", root).with_hint("make them with millrace pls ingest");
+}
+
+Status run(Shell& shell, const ExchangeFlags& flags) {
+  const exchange::ExchangeOptions options = MR_TRY(flags.plan.options());
+  const uint32_t ranks = MR_TRY(stores_below(flags.root));
+  return run_on_ranks(ranks, [&](exchange::Group& group) -> Status {
+    auto exchange = MR_TRY(exchange::Exchange::open(exchange::rank_directory(flags.root, group.rank()), group, options));
+    for (uint64_t i = 0; i < flags.epochs; ++i) {
+      const Stopwatch watch;
+      MR_TRY(exchange->begin());
+      MR_TRY(exchange->commit());
+      const exchange::Exchange::Digest digest = MR_TRY(exchange->digest());
+      if (group.rank() == 0) tell(shell, *exchange, digest, watch.seconds());
+    }
+    return {};
+  });
+}
+
+Status redeal(Shell& shell, const ExchangeFlags& flags) {
+  const exchange::ExchangeOptions options = MR_TRY(flags.plan.options());
+  MR_TRY(exchange::redeal_stores(flags.root, flags.ranks, options));
+  if (shell.json) {
+    Shell::print({{"ranks", flags.ranks}});
+  } else {
+    shell.say(fmt::format("the samples are dealt to {} ranks", flags.ranks));
+  }
+  return {};
+}
+
+}  // namespace
+
+void add_pls_exchange(CLI::App& pls, Shell& shell) {
+  CLI::App* verb = pls.add_subcommand("exchange", "Exchange samples for some epochs, without training");
+  verb->fallthrough();
+  auto flags = std::make_shared<ExchangeFlags>();
+  verb->add_option("stores", flags->root, "Where the stores are")->required()->type_name("DIR");
+  flags->plan.add_to(*verb);
+  flags->plan.add_engine_to(*verb);
+  verb->add_option("--epochs", flags->epochs, "How many")->check(at_least_one())->capture_default_str();
+  verb->footer(
+      "Under mpirun every rank exchanges its own store; otherwise this process does all of them. Started again after a\n"
+      "crash it goes on from the last epoch that all ranks committed.\n"
+      "Examples:\n"
+      "  mpirun -n 8 millrace pls exchange /local/pls --q 0.1 --epochs 3\n"
+      "  millrace pls exchange /local/pls --q 1    (one global shuffle, before training)");
+  verb->callback([&shell, flags] { shell.action = [&shell, flags] { return run(shell, *flags); }; });
+}
+
+void add_pls_redeal(CLI::App& pls, Shell& shell) {
+  CLI::App* verb = pls.add_subcommand("redeal", "Deal the samples to another number of ranks, moving as few as possible");
+  verb->fallthrough();
+  auto flags = std::make_shared<ExchangeFlags>();
+  verb->add_option("stores", flags->root, "Where all the stores are")->required()->type_name("DIR");
+  verb->add_option("--ranks", flags->ranks, "How many ranks there will be")->required()->check(at_least_one());
+  flags->plan.add_engine_to(*verb);
+  verb->footer("Example:\n  millrace pls redeal /local/pls --ranks 6");
+  verb->callback([&shell, flags] { shell.action = [&shell, flags] { return redeal(shell, *flags); }; });
+}
+
+}  // namespace millrace::cli

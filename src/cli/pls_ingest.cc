@@ -1,0 +1,125 @@
+// millrace pls ingest: shards or a directory of classes into the sample stores of ranks.
+#include <filesystem>
+#include <numeric>
+
+#include "base/file.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "cli/pls.h"
+#include "exchange/ingest.h"
+#include "exchange/mpi_group.h"
+#include "shard/names.h"
+
+namespace millrace::cli {
+
+namespace {
+
+struct IngestFlags {
+  std::vector<std::string> sources;
+  std::string root;
+  uint32_t ranks = 1;
+  std::string partition = "random";
+  uint64_t seed = 0;
+  std::string classes;
+  exchange::IngestOptions options;
+};
+
+Result<std::vector<std::string>> read_classes(const std::string& path) {
+  std::vector<std::string> classes;
+  if (path.empty()) return classes;
+  constexpr uint64_t kMost = 64 << 20;
+  const std::string text = MR_TRY(read_file(path, kMost));
+  size_t at = 0;
+  while (at < text.size()) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    const std::string_view line = trim(std::string_view(text).substr(at, end - at), " \r");
+    // Of a table the first column is the name.
+    if (!line.empty()) classes.emplace_back(line.substr(0, line.find('\t')));
+    at = end + 1;
+  }
+  return classes;
+}
+
+Result<std::unique_ptr<exchange::IngestSource>> open_source(Shell& shell, const IngestFlags& flags, std::vector<std::string> classes) {
+  std::error_code ignored;
+  if (flags.sources.size() == 1 && std::filesystem::is_directory(flags.sources.front(), ignored))
+    return exchange::open_folder(flags.sources.front(), std::move(classes));
+  transfer::Stores* stores = MR_TRY(shell.stores());
+  return exchange::open_shards(MR_TRY(shard::expand_names(flags.sources, stores)), *stores, &shell.progress);
+}
+
+Status run(Shell& shell, const IngestFlags& flags) {
+  const Stopwatch watch;
+  const auto group = MR_TRY(exchange::open_group());
+  const bool by_mpirun = exchange::started_by_mpirun();
+  exchange::IngestOptions options = flags.options;
+  options.deal.partition = MR_TRY(exchange::parse_partition(flags.partition));
+  options.deal.ranks = by_mpirun ? group->size() : flags.ranks;
+  options.deal.seed = flags.seed;
+  options.classes = MR_TRY(read_classes(flags.classes));
+  if (options.deal.ranks > exchange::kMaxRanks)
+    return make_error(Code::kInvalid, "{} ranks are too many: at most {}", options.deal.ranks, exchange::kMaxRanks);
+  if (by_mpirun) {
+    options.ranks = {group->rank()};
+  } else {
+    options.ranks.resize(options.deal.ranks);
+    std::iota(options.ranks.begin(), options.ranks.end(), 0);
+  }
+  std::vector<exchange::Manifest> manifests;
+  const auto take_in = [&]() -> Status {
+    const auto bar = group->rank() == 0 ? shell.bar("taking in") : nullptr;
+    const auto source = MR_TRY(open_source(shell, flags, options.classes));
+    manifests = MR_TRY(exchange::ingest(*source, flags.root, options));
+    return {};
+  };
+  const exchange::Patience patient{uint64_t{86'400'000}, "taking in samples"};
+  MR_TRY(exchange::vote(*group, take_in(), patient));
+  uint64_t classes = 0;
+  uint64_t samples = 0;
+  uint64_t bytes = 0;
+  for (const exchange::Manifest& one : manifests) classes = std::max<uint64_t>(classes, one.classes);
+  for (const std::string& said : MR_TRY(exchange::gather_all(*group, std::to_string(classes), patient)))
+    classes = std::max<uint64_t>(classes, std::stoull(said));
+  for (const exchange::Manifest& one : manifests) {
+    samples += one.records.size();
+    bytes += one.live_bytes();
+  }
+  MR_TRY(exchange::vote(*group, exchange::finish_ingest(flags.root, std::move(manifests), static_cast<uint32_t>(classes)), patient));
+  if (shell.json) {
+    Shell::print({{"rank", group->rank()}, {"ranks", options.deal.ranks}, {"samples", samples}, {"bytes", bytes}, {"classes", classes},
+                  {"seconds", watch.seconds()}});
+  } else {
+    shell.say(fmt::format("{}took in {} samples, {} for {} rank{} in {:.1f} s", by_mpirun ? fmt::format("rank {}: ", group->rank()) : "",
+                          format_count(samples), format_bytes(bytes), options.ranks.size(), options.ranks.size() == 1 ? "" : "s",
+                          watch.seconds()));
+  }
+  return {};
+}
+
+}  // namespace
+
+void add_pls_ingest(CLI::App& pls, Shell& shell) {
+  CLI::App* verb = pls.add_subcommand("ingest", "Take samples into the stores of ranks, from shards or a directory of classes");
+  verb->fallthrough();
+  auto flags = std::make_shared<IngestFlags>();
+  verb->add_option("source", flags->sources, "Shards: names, ranges, globs, addresses; or one directory with a directory per class")
+      ->required()
+      ->type_name("SOURCE");
+  verb->add_option("-o,--output", flags->root, "Where the stores go: DIR/rank-00000 and so on")->required()->type_name("DIR");
+  verb->add_option("--ranks", flags->ranks, "How many ranks; under mpirun as many as it started, each taking its own part")
+      ->check(at_least_one())
+      ->capture_default_str();
+  verb->add_option("--partition", flags->partition, "Who gets what: random, contiguous or by-shard")->capture_default_str();
+  verb->add_option("--seed", flags->seed, "Which random partition")->capture_default_str();
+  verb->add_option("--classes", flags->classes, "Names of all classes, one a line: the line is the label")->type_name("FILE");
+  verb->add_option("--label", flags->options.label_field, "The field that is the label")->capture_default_str();
+  add_bytes(*verb, "--segment", flags->options.segment_bytes, "Size of a segment (default 64MiB)");
+  verb->footer(
+      "Examples:\n"
+      "  millrace pls ingest 'train-{000000..000127}.tar' -o /local/pls --ranks 8\n"
+      "  mpirun millrace pls ingest http://store:9400/train/train-@000128.tar -o /local/pls --partition by-shard\n"
+      "  millrace pls ingest imagenet/train -o /local/pls --ranks 4 --classes class_to_idx.txt");
+  verb->callback([&shell, flags] { shell.action = [&shell, flags] { return run(shell, *flags); }; });
+}
+
+}  // namespace millrace::cli

@@ -1,0 +1,263 @@
+// Two kinds of sources, and builders that cut what they get into segments.
+#include "exchange/ingest.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <numeric>
+
+#include "base/file.h"
+#include "base/text.h"
+#include "decode/label.h"
+#include "exchange/ledger.h"
+#include "exchange/sample_store.h"
+#include "loader/catalogue.h"
+#include "net/url.h"
+#include "shard/input.h"
+#include "shard/recipe.h"
+#include "tar/sample.h"
+
+namespace millrace::exchange {
+
+namespace {
+
+class ShardSource final : public IngestSource {
+ public:
+  ShardSource(std::shared_ptr<const loader::Catalogue> catalogue, Progress* progress)
+      : catalogue_(std::move(catalogue)), progress_(progress) {}
+
+  const std::vector<uint64_t>& per_shard() const override { return catalogue_->samples_per_shard(); }
+  const std::vector<std::string>& classes() const override { return classes_; }
+
+  Status read(const Wanted& wanted, const Take& take) override {
+    uint64_t first = 0;
+    for (const loader::Shard& shard : catalogue_->shards()) {
+      const uint64_t count = shard.samples();
+      std::vector<uint64_t> ordinals;
+      for (uint64_t i = 0; i < count; ++i) {
+        if (wanted(first + i)) ordinals.push_back(i);
+      }
+      const bool mapped = !net::is_url(shard.name()) && shard.index->compression() == tar::Compression::kNone;
+      if (!ordinals.empty()) MR_TRY((mapped ? read_mapped(shard, ordinals, first, take) : stream(shard, ordinals, first, take)));
+      first += count;
+    }
+    return {};
+  }
+
+ private:
+  Status give(const tar::Sample& sample, uint64_t number, const Take& take) const {
+    std::vector<shard::NewField> fields;
+    for (const tar::Field& field : sample.fields) fields.push_back({field.field, field.bytes});
+    if (progress_ != nullptr) progress_->add(sample.blocks.size(), 1);
+    return take({number, sample.key, fields});
+  }
+
+  Status read_mapped(const loader::Shard& shard, const std::vector<uint64_t>& ordinals, uint64_t first,
+                     const Take& take) const {
+    const MappedFile file = MR_TRY(MappedFile::open(shard.name()));
+    tar::SampleParser parser(shard.index->key_rule());
+    for (const uint64_t ordinal : ordinals) {
+      const tar::Index::Range range = shard.range(ordinal);
+      if (range.offset > file.bytes().size() || range.size > file.bytes().size() - range.offset)
+        return make_error(Code::kCorrupt, "{} is shorter than its index says", shard.name());
+      const tar::Sample* sample =
+          MR_TRY(parser.parse(file.bytes().substr(range.offset, range.size)).within(shard.name()));
+      MR_TRY(give(*sample, first + ordinal, take));
+    }
+    return {};
+  }
+
+  // From the first byte to the last that is wanted: what lies in a store or is compressed has no other way.
+  Status stream(const loader::Shard& shard, const std::vector<uint64_t>& ordinals, uint64_t first,
+                const Take& take) const {
+    shard::InputOptions options;
+    options.stores = &catalogue_->stores();
+    const auto input = MR_TRY(shard::ShardInput::open(shard.name(), options));
+    size_t next = 0;
+    while (next < ordinals.size()) {
+      const tar::Sample* sample = MR_TRY(input->samples().next());
+      if (sample == nullptr)
+        return make_error(Code::kCorrupt, "{} has fewer samples than its index says", shard.name());
+      if (sample->ordinal != ordinals[next]) continue;
+      MR_TRY(give(*sample, first + ordinals[next++], take));
+    }
+    return {};
+  }
+
+  const std::shared_ptr<const loader::Catalogue> catalogue_;
+  Progress* const progress_;
+  const std::vector<std::string> classes_;
+};
+
+class FolderSource final : public IngestSource {
+ public:
+  FolderSource(shard::RecipeBook book, std::vector<std::string> classes)
+      : book_(std::move(book)), classes_(std::move(classes)), per_shard_{book_.samples.size()} {}
+
+  const std::vector<uint64_t>& per_shard() const override { return per_shard_; }
+  const std::vector<std::string>& classes() const override { return classes_; }
+
+  Status read(const Wanted& wanted, const Take& take) override {
+    for (uint64_t number = 0; number < book_.samples.size(); ++number) {
+      if (!wanted(number)) continue;
+      const shard::SampleRecipe& recipe = book_.samples[number];
+      std::vector<std::string> bodies;
+      for (const shard::FieldRecipe& field : recipe.fields) {
+        bodies.push_back(field.kind == shard::FieldRecipe::Kind::kLiteral
+                             ? field.text
+                             : MR_TRY(read_file(book_.root + "/" + field.text, kMaxSampleBytes)));
+      }
+      std::vector<shard::NewField> fields;
+      for (size_t i = 0; i < bodies.size(); ++i) fields.push_back({recipe.fields[i].field, bodies[i]});
+      MR_TRY(take({number, recipe.key, fields}));
+    }
+    return {};
+  }
+
+ private:
+  static constexpr uint64_t kMaxSampleBytes = uint64_t{4} << 30;
+
+  const shard::RecipeBook book_;
+  const std::vector<std::string> classes_;
+  const std::vector<uint64_t> per_shard_;
+};
+
+// The segments of one rank, one after the other.
+class StoreBuilder {
+ public:
+  StoreBuilder(std::string directory, uint64_t segment_bytes)
+      : directory_(std::move(directory)), segment_bytes_(segment_bytes) {}
+
+  Status add(Record record, std::string_view key, std::span<const shard::NewField> fields) {
+    if (current_ && current_->tar_bytes() >= segment_bytes_) MR_TRY(close());
+    const auto number = static_cast<uint32_t>(manifest_.segments.size());
+    if (!current_) current_ = MR_TRY(shard::ShardFile::create(directory_ + "/" + segment_name(number), {}));
+    record.segment = number;
+    record.ordinal = static_cast<uint32_t>(current_->samples());
+    record.offset = current_->tar_bytes();
+    MR_TRY(current_->add(fmt::format("{:010}/{}", record.id, key), fields));
+    record.bytes = current_->tar_bytes() - record.offset;
+    manifest_.records.push_back(record);
+    return {};
+  }
+
+  Result<Manifest> finish() {
+    if (current_) MR_TRY(close());
+    return std::move(manifest_);
+  }
+
+ private:
+  Status close() {
+    const shard::ShardSummary summary = MR_TRY(current_->finish());
+    current_.reset();
+    const MappedFile file = MR_TRY(MappedFile::open(summary.path));
+    for (; checked_ < manifest_.records.size(); ++checked_) {
+      Record& record = manifest_.records[checked_];
+      record.crc = crc_of(file.bytes().substr(record.offset, record.bytes));
+    }
+    manifest_.segments.push_back({static_cast<uint32_t>(manifest_.segments.size()), static_cast<uint32_t>(summary.samples),
+                                  summary.stored_bytes});
+    return {};
+  }
+
+  const std::string directory_;
+  const uint64_t segment_bytes_;
+  std::unique_ptr<shard::ShardFile> current_;
+  Manifest manifest_;
+  size_t checked_ = 0;  // records that have their checksum
+};
+
+// A class's number, or the label's own; nothing where the sample has no such field.
+Result<uint32_t> label_of(const IngestSource::Sample& sample, const IngestOptions& options,
+                          const std::map<std::string, uint32_t, std::less<>>& classes) {
+  for (const shard::NewField& field : sample.fields) {
+    if (field.field != options.label_field) continue;
+    const std::string_view text = trim(field.bytes, " \t\r\n");
+    const auto known = classes.find(text);
+    if (known != classes.end()) return known->second;
+    const auto number = decode::parse_label(text);
+    if (number && *number >= 0 && *number < kMaxClasses) return static_cast<uint32_t>(*number);
+    return make_error(Code::kInvalid, "sample \"{}\": \"{}\" is neither a class nor a number below {}", printable(sample.key),
+                      printable(text, 40), kMaxClasses)
+        .with_hint("give the classes, one a line, with --classes FILE");
+  }
+  return kNoLabel;
+}
+
+Status make_directories(const std::string& directory) {
+  std::error_code failure;
+  std::filesystem::create_directories(directory, failure);
+  if (failure) return make_system_error(failure.value(), "making " + directory);
+  if (file_exists(directory + "/" + std::string(kCurrentName))) {
+    return make_error(Code::kExists, "{}: there is a sample store already", directory)
+        .with_hint("remove it first, or take another directory");
+  }
+  return {};
+}
+
+}  // namespace
+
+uint64_t IngestSource::samples() const {
+  return std::accumulate(per_shard().begin(), per_shard().end(), uint64_t{0});
+}
+
+Result<std::unique_ptr<IngestSource>> open_shards(std::vector<std::string> names, transfer::Stores& stores,
+                                                  Progress* progress) {
+  loader::CatalogueOptions options;
+  options.names = std::move(names);
+  auto catalogue = MR_TRY(loader::Catalogue::open(stores, std::move(options)));
+  return std::unique_ptr<IngestSource>(new ShardSource(std::move(catalogue), progress));
+}
+
+Result<std::unique_ptr<IngestSource>> open_folder(const std::string& directory, std::vector<std::string> classes) {
+  shard::RecipeBook book = MR_TRY(shard::recipes_of_directory(directory, tar::KeyRule::kFirstDot));
+  MR_TRY(shard::add_classes(book, classes));
+  return std::unique_ptr<IngestSource>(new FolderSource(std::move(book), std::move(classes)));
+}
+
+Result<std::vector<Manifest>> ingest(IngestSource& source, const std::string& root, const IngestOptions& options) {
+  const bool is_share = options.all > 0;
+  std::vector<uint32_t> owners;
+  if (!is_share) owners = deal_samples(options.deal, source.per_shard());
+  std::map<uint32_t, StoreBuilder> builders;
+  for (const uint32_t rank : options.ranks) {
+    MR_TRY(make_directories(rank_directory(root, rank)));
+    builders.try_emplace(rank, rank_directory(root, rank), options.segment_bytes);
+  }
+  std::map<std::string, uint32_t, std::less<>> classes;
+  for (uint32_t i = 0; i < options.classes.size(); ++i) classes[options.classes[i]] = i;
+  const auto owner_of = [&](uint64_t number) { return is_share ? options.ranks.front() : owners[number]; };
+  MR_TRY(source.read([&](uint64_t number) { return builders.contains(owner_of(number)); },
+                     [&](const IngestSource::Sample& sample) -> Status {
+                       Record record;
+                       record.id = options.first_id + sample.number;
+                       record.label = MR_TRY(label_of(sample, options, classes));
+                       record.home = owner_of(sample.number);
+                       return builders.at(record.home).add(record, sample.key, sample.fields);
+                     }));
+  std::vector<Manifest> manifests;
+  for (auto& [rank, builder] : builders) {
+    Manifest manifest = MR_TRY(builder.finish());
+    manifest.rank = rank;
+    manifest.world = options.deal.ranks;
+    manifest.samples = is_share ? options.all : source.samples();
+    const std::vector<std::string>& names = options.classes.empty() ? source.classes() : options.classes;
+    for (const std::string& name : names) manifest.class_names += name + "\n";
+    manifest.classes = static_cast<uint32_t>(names.size());
+    for (const Record& record : manifest.records) {
+      if (record.label != kNoLabel) manifest.classes = std::max(manifest.classes, record.label + 1);
+    }
+    manifests.push_back(std::move(manifest));
+  }
+  return manifests;
+}
+
+Status finish_ingest(const std::string& root, std::vector<Manifest> manifests, uint32_t classes) {
+  for (Manifest& manifest : manifests) {
+    manifest.classes = std::max(manifest.classes, classes);
+    MR_TRY(Ledger::create(rank_directory(root, manifest.rank), manifest));
+  }
+  return {};
+}
+
+}  // namespace millrace::exchange

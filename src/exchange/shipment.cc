@@ -1,0 +1,247 @@
+// Messages cut alike on both sides, a few under way at a time.
+#include "exchange/shipment.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <set>
+#include <thread>
+
+#include "base/assert.h"
+
+namespace millrace::exchange {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Below this a sample is copied into a message with others: a message costs as much as copying some 30 KiB.
+constexpr uint64_t kLarge = 48 << 10;
+// Gathered messages stay in the processor's cache between the copy into and the copy out of them.
+constexpr uint64_t kGathered = 256 << 10;
+constexpr size_t kUnderWayEachPeer = 8;
+constexpr size_t kMostGathered = 64;  // buffers: 16 MiB
+
+}  // namespace
+
+std::vector<Cut> cut_messages(std::span<const uint64_t> sample_bytes) {
+  std::vector<Cut> cuts;
+  uint64_t offset = 0;
+  bool open = false;
+  for (uint32_t i = 0; i < sample_bytes.size(); ++i) {
+    const uint64_t bytes = sample_bytes[i];
+    if (bytes >= kLarge) {
+      for (uint64_t at = 0; at < bytes; at += kMaxMessage)
+        cuts.push_back({offset + at, std::min(kMaxMessage, bytes - at), i});
+      open = false;
+    } else if (open && cuts.back().bytes + bytes <= kGathered) {
+      cuts.back().bytes += bytes;
+    } else {
+      cuts.push_back({offset, bytes, i});
+      open = true;
+    }
+    offset += bytes;
+  }
+  return cuts;
+}
+
+// Everything that a request under way may touch.
+struct Shipment::State {
+  struct Peer {
+    uint32_t rank = 0;
+    std::vector<Cut> cuts;
+    size_t next = 0;       // cut to be posted
+    size_t under_way = 0;  // posted, not done
+  };
+  struct Posted {
+    Group::Request request = 0;
+    size_t peer = 0;
+    bool sends = false;
+    size_t buffer = SIZE_MAX;  // of those to gather in
+  };
+  std::vector<Outgoing> outgoing;
+  std::vector<Incoming> incoming;
+  std::vector<std::vector<Parcel>> lists_out;
+  std::vector<std::vector<Parcel>> lists_in;
+  std::vector<Peer> senders;    // like outgoing
+  std::vector<Peer> receivers;  // like incoming
+  std::vector<uint64_t> starts;  // of each incoming peer's bytes
+  std::span<std::byte> into;
+  std::vector<std::unique_ptr<std::byte[]>> buffers;
+  std::vector<size_t> free_buffers;
+  std::vector<Posted> posted;
+};
+
+Shipment::Shipment(Group& group, std::vector<Outgoing> outgoing, std::vector<Incoming> incoming, Patience patience)
+    : group_(group), patience_(patience), state_(std::make_shared<State>()) {
+  state_->outgoing = std::move(outgoing);
+  state_->incoming = std::move(incoming);
+}
+
+Shipment::~Shipment() {
+  if (under_way()) group_.keep(state_);
+}
+
+bool Shipment::under_way() const {
+  return !state_->posted.empty();
+}
+
+Error Shipment::stalled() const {
+  std::set<uint32_t> ranks;
+  for (const State::Posted& one : state_->posted)
+    ranks.insert((one.sends ? state_->senders : state_->receivers)[one.peer].rank);
+  std::string names;
+  for (const uint32_t rank : ranks) names += fmt::format("{}{}", names.empty() ? "" : ", ", rank);
+  return make_error(Code::kUnavailable, "nothing moved for {:.1f} s while {}: waiting for rank {}",
+                    static_cast<double>(patience_.timeout_ms) / 1000, patience_.doing, names)
+      .with_hint("look at what that rank is doing; a longer time: --timeout");
+}
+
+// True where something was done.
+Result<bool> Shipment::finish_some() {
+  bool progressed = false;
+  std::vector<State::Posted>& posted = state_->posted;
+  for (size_t i = 0; i < posted.size();) {
+    if (!MR_TRY(group_.test(posted[i].request))) {
+      ++i;
+      continue;
+    }
+    State::Peer& peer = (posted[i].sends ? state_->senders : state_->receivers)[posted[i].peer];
+    --peer.under_way;
+    if (posted[i].buffer != SIZE_MAX) state_->free_buffers.push_back(posted[i].buffer);
+    posted[i] = posted.back();
+    posted.pop_back();
+    progressed = true;
+  }
+  return progressed;
+}
+
+Result<std::vector<std::vector<Parcel>>> Shipment::exchange_lists() {
+  State& state = *state_;
+  state.lists_in.resize(state.incoming.size());
+  state.lists_out.resize(state.outgoing.size());
+  for (size_t i = 0; i < state.incoming.size(); ++i) {
+    state.lists_in[i].resize(state.incoming[i].count);
+    state.receivers.push_back({state.incoming[i].from, {}, 0, 1});
+    const auto into = std::as_writable_bytes(std::span(state.lists_in[i]));
+    state.posted.push_back({MR_TRY(group_.receive(state.incoming[i].from, Tag::kList, into)), i, false, SIZE_MAX});
+  }
+  for (size_t i = 0; i < state.outgoing.size(); ++i) {
+    std::vector<uint64_t> sizes;
+    for (const OutgoingSample& sample : state.outgoing[i].samples) {
+      state.lists_out[i].push_back(sample.parcel);
+      sizes.push_back(sample.parcel.bytes);
+    }
+    state.senders.push_back({state.outgoing[i].to, cut_messages(sizes), 0, 1});
+    const auto bytes = std::as_bytes(std::span(state.lists_out[i]));
+    const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    state.posted.push_back({MR_TRY(group_.send(state.outgoing[i].to, Tag::kList, text)), i, true, SIZE_MAX});
+    ++messages_;
+  }
+  Clock::time_point moved = Clock::now();
+  while (under_way()) {
+    if (MR_TRY(finish_some())) {
+      moved = Clock::now();
+      continue;
+    }
+    if (Clock::now() - moved > std::chrono::milliseconds(patience_.timeout_ms)) return stalled();
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
+  }
+  for (size_t i = 0; i < state.lists_in.size(); ++i) {
+    for (const Parcel& parcel : state.lists_in[i]) {
+      if (parcel.bytes > kMaxSample || parcel.bytes == 0)
+        return make_error(Code::kCorrupt, "rank {} announces sample {} of {} bytes", state.incoming[i].from, parcel.id,
+                          parcel.bytes);
+    }
+  }
+  return state.lists_in;
+}
+
+Status Shipment::send_next(size_t number) {
+  State& state = *state_;
+  State::Peer& peer = state.senders[number];
+  const Cut& cut = peer.cuts[peer.next];
+  const std::vector<OutgoingSample>& samples = state.outgoing[number].samples;
+  std::string_view bytes = samples[cut.first].blocks;
+  size_t buffer = SIZE_MAX;
+  if (bytes.size() >= kLarge) {
+    // Where in its sample a cut lies: the sum of the cuts of the same sample before it.
+    uint64_t before = 0;
+    for (size_t i = peer.next; i > 0 && peer.cuts[i - 1].first == cut.first; --i) before += peer.cuts[i - 1].bytes;
+    bytes = bytes.substr(before, cut.bytes);
+  } else if (bytes.size() < cut.bytes) {
+    buffer = state.free_buffers.back();
+    state.free_buffers.pop_back();
+    std::byte* to = state.buffers[buffer].get();
+    uint64_t filled = 0;
+    for (size_t i = cut.first; filled < cut.bytes; ++i) {
+      std::memcpy(to + filled, samples[i].blocks.data(), samples[i].blocks.size());
+      filled += samples[i].blocks.size();
+    }
+    bytes = {reinterpret_cast<const char*>(to), filled};
+  }
+  state.posted.push_back({MR_TRY(group_.send(peer.rank, Tag::kSamples, bytes)), number, true, buffer});
+  ++peer.next;
+  ++peer.under_way;
+  ++messages_;
+  bytes_sent_ += bytes.size();
+  return {};
+}
+
+Status Shipment::receive_next(size_t number) {
+  State& state = *state_;
+  State::Peer& peer = state.receivers[number];
+  const Cut& cut = peer.cuts[peer.next];
+  const auto into = state.into.subspan(state.starts[number] + cut.offset, cut.bytes);
+  state.posted.push_back({MR_TRY(group_.receive(peer.rank, Tag::kSamples, into)), number, false, SIZE_MAX});
+  ++peer.next;
+  ++peer.under_way;
+  return {};
+}
+
+Status Shipment::exchange_samples(std::span<std::byte> into) {
+  State& state = *state_;
+  state.into = into;
+  uint64_t start = 0;
+  for (size_t i = 0; i < state.receivers.size(); ++i) {
+    std::vector<uint64_t> sizes;
+    for (const Parcel& parcel : state.lists_in[i]) sizes.push_back(parcel.bytes);
+    state.receivers[i].cuts = cut_messages(sizes);
+    state.starts.push_back(start);
+    for (const uint64_t size : sizes) start += size;
+  }
+  MR_ASSERT(start == into.size(), start, into.size());
+  for (size_t i = 0; i < kMostGathered; ++i) {
+    state.buffers.push_back(std::make_unique_for_overwrite<std::byte[]>(kGathered));
+    state.free_buffers.push_back(i);
+  }
+  Clock::time_point moved = Clock::now();
+  int idle = 0;
+  while (true) {
+    bool open = false;
+    for (size_t i = 0; i < state.receivers.size(); ++i) {
+      State::Peer& peer = state.receivers[i];
+      while (peer.next < peer.cuts.size() && peer.under_way < kUnderWayEachPeer) MR_TRY(receive_next(i));
+      open |= peer.next < peer.cuts.size();
+    }
+    for (size_t i = 0; i < state.senders.size(); ++i) {
+      State::Peer& peer = state.senders[i];
+      // One each by turns, so that no peer waits for all of another's.
+      if (peer.next < peer.cuts.size() && peer.under_way < kUnderWayEachPeer && !state.free_buffers.empty())
+        MR_TRY(send_next(i));
+      open |= peer.next < peer.cuts.size();
+    }
+    if (!open && !under_way()) return {};
+    if (MR_TRY(finish_some())) {
+      moved = Clock::now();
+      idle = 0;
+    } else if (++idle > 256) {
+      if (Clock::now() - moved > std::chrono::milliseconds(patience_.timeout_ms)) return stalled();
+      std::this_thread::sleep_for(std::chrono::microseconds(std::min(idle - 256, 100)));
+    } else {
+      std::this_thread::yield();
+    }
+  }
+}
+
+}  // namespace millrace::exchange

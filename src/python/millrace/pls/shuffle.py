@@ -1,0 +1,184 @@
+"""PartialShuffle: the exchange beside the training loop; LocalSampler and Dataset: what a DataLoader needs."""
+from __future__ import annotations
+
+import contextlib
+import io
+from typing import Any, Callable, Dict, Iterator, Optional
+
+from .. import _core
+from ..errors import InvalidError
+from .store import Sample, Store, agree, exchange_options, share, world
+
+IMAGE_FIELDS = ("jpg", "jpeg", "png", "webp", "ppm", "bmp", "tif", "tiff")
+
+
+def decode_image(sample: Sample) -> Any:
+    """The sample's image as PIL gives it, in RGB."""
+    from PIL import Image
+    for field in sample.fields:
+        if field.rsplit(".", 1)[-1] in IMAGE_FIELDS:
+            with Image.open(io.BytesIO(sample.fields[field])) as image:
+                return image.convert("RGB")
+    raise InvalidError(f"sample {sample.key} has no image: its fields are {', '.join(sample.fields)}")
+
+
+class Dataset:
+    """Samples by slot, for a torch DataLoader: (decode(sample), label). Worker processes follow the store by
+    themselves, also persistent ones: each look is one stat()."""
+
+    def __init__(self, store: Store, decode: Callable[[Sample], Any] = decode_image, transform: Optional[Callable[[Any], Any]] = None,
+                 target_transform: Optional[Callable[[int], Any]] = None, check: bool = False):
+        self.store, self.decode, self.transform, self.target_transform, self.check = store, decode, transform, target_transform, check
+
+    def __len__(self) -> int:
+        return len(self.store)
+
+    def __getitem__(self, slot: int) -> Any:
+        sample = self.store.sample(slot, self.check)
+        value, label = self.decode(sample), sample.label
+        if self.transform is not None:
+            value = self.transform(value)
+        return value, label if self.target_transform is None else self.target_transform(label)
+
+
+class LocalSampler:
+    """The slots of this rank in an order of its own for every epoch. All ranks give equally many, so that none waits
+    for another at the end; `even=False` gives all. In a node pool each rank of the node takes its share of the pool,
+    dealt anew every epoch."""
+
+    def __init__(self, dataset: Any, seed: int = 0, *, even: bool = True):
+        self.store = getattr(dataset, "store", dataset)
+        self.seed, self.even, self.epoch, self.start = seed, even, 0, 0
+
+    def set_epoch(self, epoch: int) -> None:
+        self.epoch, self.start = epoch, 0
+
+    def __len__(self) -> int:
+        pool = self.store.pool
+        if self.even or pool is None:
+            return self.store.least
+        return len(range(pool.local_rank, len(self.store), pool.local_size))
+
+    def __iter__(self) -> Iterator[int]:
+        pool = self.store.pool
+        number, local_rank, local_size = (pool.number, pool.local_rank, pool.local_size) if pool is not None else (0, 0, 1)
+        order = _core.pls_local_order(self.seed, self.epoch, number, len(self.store))
+        for place, slot in enumerate(order[local_rank::local_size][: len(self)].tolist()):
+            if place >= self.start:
+                self.start = place + 1
+                yield slot
+        self.start = 0
+
+    def state_dict(self) -> Dict[str, int]:
+        """How far the sampler has handed out slots; a DataLoader with workers asks ahead of what was trained on."""
+        return {"seed": self.seed, "epoch": self.epoch, "start": self.start}
+
+    def load_state_dict(self, state: Dict[str, int]) -> None:
+        self.seed, self.epoch, self.start = state["seed"], state["epoch"], state["start"]
+
+
+class PartialShuffle:
+    """Exchanges a fraction of the samples in every epoch, in a thread of its own while training goes on.
+
+        shuffle = PartialShuffle(store, fraction=0.1)
+        for epoch in range(epochs):
+            with shuffle.epoch(epoch):
+                sampler.set_epoch(epoch)
+                for x, y in loader: step(x, y)
+
+    fraction: a number, "auto" (a tenth until ranks' labels are as mixed as chance has it), "auto:0.3", or {epoch: q}.
+    select: "oldest", "random", "label-aware", or a function (ids, labels, count) -> slots.
+    policy: "shift", or "paper": the published rule. All ranks give the same settings.
+
+    A run that is killed goes on from the last epoch that all ranks committed: open the store, and begin with
+    `shuffle.next_epoch`; epochs that were committed already are not exchanged again.
+    """
+
+    def __init__(self, store: Store, fraction: Any = 0.1, *, select: Any = "oldest", partners: int = 32, policy: str = "shift",
+                 seed: int = 0, timeout: float = 600.0, slack: Any = "64MiB"):
+        self.store = store
+        self.options = exchange_options(fraction=fraction, select=select, partners=partners, policy=policy, seed=seed, timeout=timeout,
+                                        slack=slack)
+        self.group = store.pool.group if store.pool is not None else world()
+        exchangers = store.pool.exchangers if store.pool is not None else self.group
+        self._exchange = None
+        failure: Optional[BaseException] = None
+        try:
+            if exchangers is not None:
+                self._exchange = _core.PlsExchange(store.directory, exchangers, self.options)
+        except Exception as problem:
+            failure = problem
+        if store.pool is not None and store.pool.node is not None:
+            agree(store.pool.node, failure)
+        elif failure is not None:
+            raise failure
+
+    @property
+    def next_epoch(self) -> int:
+        """The epoch that the store is at: the first whose exchange is not committed."""
+        return self.store.epoch
+
+    def begin(self) -> None:
+        if self._exchange is not None:
+            self._exchange.begin()
+
+    def commit(self) -> None:
+        """All ranks switch to the next epoch, or none."""
+        failure: Optional[BaseException] = None
+        try:
+            if self._exchange is not None:
+                self._exchange.commit()
+        except Exception as problem:
+            failure = problem
+        if self.store.pool is not None and self.store.pool.node is not None:
+            agree(self.store.pool.node, failure)
+        elif failure is not None:
+            raise failure
+
+    def cancel(self) -> None:
+        if self._exchange is not None:
+            self._exchange.cancel()
+
+    @contextlib.contextmanager
+    def epoch(self, epoch: int) -> Iterator["PartialShuffle"]:
+        """Exchanges while the body runs; commits at its end. An exception in the body drops the exchange."""
+        if epoch > self.store.epoch:
+            raise InvalidError(f"epoch {epoch} cannot be exchanged: the store is at epoch {self.store.epoch}")
+        if epoch < self.store.epoch:  # committed before a restart
+            yield self
+            return
+        self.begin()
+        try:
+            yield self
+        except BaseException:
+            self.cancel()
+            raise
+        self.commit()
+
+    def stats(self) -> Dict[str, Any]:
+        """Sent and received, messages, seconds that were exposed to the trainer, label distance before the last exchange."""
+        found = self._exchange.stats() if self._exchange is not None else {}
+        homes = self.store.snapshot.homes()
+        number = self.store.pool.number if self.store.pool is not None else 0
+        found["home_share"] = float((homes == number).mean()) if len(homes) else 0.0
+        return found
+
+    def digest(self) -> Dict[str, int]:
+        """Owners and contents of all ranks as numbers: the first equals a Simulation's, the second never changes."""
+        owners, contents, samples = self._exchange.digest() if self._exchange is not None else (0, 0, 0)
+        return {"owners": owners, "contents": contents, "samples": samples}
+
+    def state_dict(self) -> Dict[str, Any]:
+        kept = {name: value for name, value in self.options.items() if name in ("fraction", "policy", "select", "seed", "partners")}
+        return {**kept, "epoch": self.store.epoch, "world": self.store.snapshot.world}
+
+    def load_state_dict(self, state: Dict[str, Any]) -> None:
+        """The samples are on the drives, which may be ahead of a checkpoint, never behind it."""
+        for name in ("fraction", "policy", "select", "seed", "partners"):
+            if state[name] != self.options[name]:
+                raise InvalidError(f"the state was made with {name}={state[name]}, not {self.options[name]}")
+        if self.store.epoch < state["epoch"]:
+            raise InvalidError(f"the store is at epoch {self.store.epoch}, behind the state's {state['epoch']}: is it another one?")
+
+
+__all__ = ["Dataset", "LocalSampler", "PartialShuffle", "decode_image", "share"]

@@ -1,0 +1,58 @@
+// RunPile: records gathered in arenas, spilled as runs where memory is full, and read back in order.
+//
+// The memory of the external sort. Threads add to arenas of their own; spilling and keeping is shared. When all is
+// added, open() gives cursors over everything, as often as it is called. Any thread may add; one opens.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/buffer.h"
+#include "base/file.h"
+#include "base/result.h"
+#include "shard/run.h"
+
+namespace millrace::shard {
+
+struct RunPileOptions {
+  Direction direction = Direction::kRising;
+  uint64_t memory = 0;
+  std::string temporary_directory = ".";
+};
+
+class RunPile {
+ public:
+  explicit RunPile(RunPileOptions options) : options_(std::move(options)), budget_(options_.memory) {}
+
+  Result<Arena> make_arena(uint64_t bytes) { return Arena::make(budget_, bytes); }
+  // A full arena becomes a run; a record that no arena can hold becomes one by itself.
+  Status add(Arena& arena, const RunRecord& record);
+  // What an arena holds at the end.
+  void keep(Arena arena);
+
+  Result<std::vector<std::unique_ptr<RunCursor>>> open();
+
+  uint64_t runs() const { return runs_; }  // written to disk; 0: everything fitted
+  uint64_t spilled_bytes() const { return spilled_bytes_; }
+
+ private:
+  Status spill(Arena& arena);
+  Status merge_many_runs();
+  Status write_run(std::vector<std::unique_ptr<RunCursor>> from);
+  Status keep_run(RunWriter& writer);
+  Status reduce_runs();
+
+  const RunPileOptions options_;
+  Budget budget_;
+  std::mutex mutex_;
+  std::deque<Arena> kept_;    // guarded by mutex_ while threads add, as all below
+  std::deque<File> spilled_;
+  uint64_t runs_ = 0;
+  uint64_t spilled_bytes_ = 0;
+};
+
+}  // namespace millrace::shard
