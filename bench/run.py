@@ -21,6 +21,7 @@ import tarfile
 import io
 import time
 
+import exchange
 import loader
 import store_get
 import store_put
@@ -350,6 +351,12 @@ def bench_loader_handover(table):
 
 def bench_loader_http(table):
     loader.http(table)
+
+
+def bench_exchange(table):
+    for case in exchange.CASES.values():
+        exchange.WORK.mkdir(parents=True, exist_ok=True)
+        case(table)
 
 
 BENCHES = {name[6:]: call for name, call in globals().items() if name.startswith("bench_")}

@@ -147,6 +147,7 @@ Result<Manifest> Exchange::receive(const RankPlan& plan, uint32_t world) {
   for (const Receive& receive : plan.receives) incoming.push_back({receive.from, receive.slots.size()});
   const auto start = Clock::now();
   Shipment shipment(group_, std::move(outgoing), std::move(incoming), patience(doing_));
+  shipment.use(gather_pool_);
   const auto lists = MR_TRY(shipment.exchange_lists());
   MR_FAULT("exchange.listed");
   Manifest next = store.manifest();

@@ -21,6 +21,7 @@
 #include "exchange/ledger.h"
 #include "exchange/plan.h"
 #include "exchange/sample_store.h"
+#include "exchange/shipment.h"
 
 namespace millrace::exchange {
 
@@ -87,6 +88,7 @@ class Exchange {
   const std::unique_ptr<Ledger> ledger_;
   Group& group_;
   const ExchangeOptions options_;
+  const std::shared_ptr<GatherPool> gather_pool_ = std::make_shared<GatherPool>();
   std::string doing_;
   ExchangeStats stats_;
   std::jthread thread_;

@@ -2,8 +2,8 @@
 //
 // Both sides know from the plan who sends how many to whom, so every receive is posted before anything is sent,
 // from a named rank, for a known size. The lists say how large each sample is; from them both sides cut the bytes
-// into the same messages: small samples gathered into messages of some 256 KiB, large ones sent from where they
-// lie and received where they stay, without a copy. Few messages are under way at a time, so memory is bounded.
+// into the same messages: small samples gathered into messages of a MiB, large ones sent from where they lie; all are
+// received where they stay. Few messages are under way at a time, so memory is bounded.
 // One thread; it yields while there is nothing to do.
 #pragma once
 
@@ -54,9 +54,17 @@ struct Cut {
 };
 std::vector<Cut> cut_messages(std::span<const uint64_t> sample_bytes);
 
+// Memory that small samples are gathered in; kept from one shipment to the next, because fresh pages cost more than
+// the copying.
+struct GatherPool {
+  std::vector<std::unique_ptr<std::byte[]>> buffers;
+};
+
 class Shipment {
  public:
   Shipment(Group& group, std::vector<Outgoing> outgoing, std::vector<Incoming> incoming, Patience patience);
+  // Before the samples are exchanged; one shipment at a time uses a pool.
+  void use(std::shared_ptr<GatherPool> pool) { pool_ = std::move(pool); }
   ~Shipment();
 
   // The lists of what will arrive, in the order of `incoming`.
@@ -78,6 +86,7 @@ class Shipment {
   Group& group_;
   const Patience patience_;
   std::shared_ptr<State> state_;
+  std::shared_ptr<GatherPool> pool_ = std::make_shared<GatherPool>();
   uint64_t messages_ = 0;
   uint64_t bytes_sent_ = 0;
 };
