@@ -90,7 +90,8 @@ void Reader::read_dataset(Fields& fields, Workload& workload) {
     const Rational ratio = to_rational(fields.real("compression", 1));
     if (fields.has("decoded"))
       fields.fail(fields.wrong("compression", "and decoded say the same thing: give one"));
-    workload.decoded = ceiling(ratio * workload.sample);
+    const Rational bytes = ratio * workload.sample;
+    workload.decoded = bytes > kMostSampleBytes ? kMostSampleBytes + 1 : ceiling(bytes);
   }
   if (workload.decoded == 0 || workload.decoded > kMostSampleBytes)
     fields.fail(fields.wrong("decoded", "must be the bytes of a sample as the GPU gets it, from 1B to 1TB"));

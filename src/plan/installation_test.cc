@@ -100,6 +100,8 @@ TEST(InstallationTest, ImpossibleFiguresAreRefusedWhereTheyStand) {
       {with("gpus = 8", "gpus = \"eight\""), "p.toml:13:8"},
       {with("dataset = ", "dataset = \"1TB\"\nsamples = 12"), "p.toml:6:11"},
       {with("dataset = ", "dataset = \"1TB\"\ncompression = 4"), "p.toml:6:15"},
+      {with("decoded = ", "compression = 1000000000000.0"), "p.toml:2:1"},
+      {with("decoded = ", "compression = 0"), "p.toml:2:1"},
       {with("dataset = ", "dataset = \"1TB\"\nfraction = 0.5"), "p.toml:6:12"},
       {with("dataset = ", "dataset = \"1TB\"\nredundancy = \"ec=1+1\""), "p.toml:6:14"},
       {with("dataset = ", "dataset = \"1TB\"\nrecovery = \"1MB/s\""), "p.toml:6:12"},

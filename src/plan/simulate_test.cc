@@ -33,7 +33,7 @@ std::string eight_drives(const std::string& workload, const std::string& how) {
          how;
 }
 
-// MILLRACE_PLAN_DRAWS=400 draws more of them.
+// MILLRACE_PLAN_DRAWS=90 draws more of them.
 TEST(SimulateTest, AgreesWithTheFlowWithinThreePercentForRandomInstallations) {
   const char* wanted = std::getenv("MILLRACE_PLAN_DRAWS");
   const uint64_t draws = wanted != nullptr ? std::strtoull(wanted, nullptr, 10) : 24;
