@@ -7,11 +7,16 @@
 namespace millrace::cli {
 
 void PlsPlanFlags::add_to(CLI::App& verb) {
-  verb.add_option("--q", fraction, "What is exchanged in an epoch: 0.1, or 0.5,0.1@3 (a tenth from epoch 3 on), or auto")
+  verb.add_option("--q", fraction,
+                  "What is exchanged in an epoch: 0.1, or 0.5,0.1@3 (a tenth from epoch 3 on), or auto")
       ->capture_default_str();
-  verb.add_option("--select", select, "Which samples leave: oldest, random or label-aware")->capture_default_str();
-  verb.add_option("--policy", policy, "Who sends to whom: shift, or paper (the published rule)")->capture_default_str();
-  verb.add_option("--partners", partners, "Ranks that one sends to in an epoch")->check(at_least_one())->capture_default_str();
+  verb.add_option("--select", select, "Which samples leave: oldest, random or label-aware")
+      ->capture_default_str();
+  verb.add_option("--policy", policy, "Who sends to whom: shift, or paper (the published rule)")
+      ->capture_default_str();
+  verb.add_option("--partners", partners, "Ranks that one sends to in an epoch")
+      ->check(at_least_one())
+      ->capture_default_str();
   verb.add_option("--seed", seed, "Which random choice; the same on all ranks")->capture_default_str();
 }
 
@@ -28,7 +33,8 @@ Result<exchange::ExchangeOptions> PlsPlanFlags::options() const {
   options.plan.policy = MR_TRY(exchange::parse_policy(policy));
   options.plan.select = MR_TRY(exchange::parse_select(select));
   if (options.plan.select == exchange::Select::kCallback)
-    return make_error(Code::kInvalid, "a callback can only be given in Python").with_hint("--select oldest, random or label-aware");
+    return make_error(Code::kInvalid, "a callback can only be given in Python")
+        .with_hint("--select oldest, random or label-aware");
   options.plan.seed = seed;
   options.plan.partners = partners;
   options.fraction = MR_TRY(exchange::FractionSchedule::parse(fraction));
@@ -45,8 +51,10 @@ Status run_on_ranks(uint32_t ranks, const std::function<Status(exchange::Group&)
   if (!exchange::started_by_mpirun()) return exchange::run_ranks(ranks, work);
   const auto group = MR_TRY(exchange::open_mpi_group());
   if (ranks != group->size()) {
-    return make_error(Code::kInvalid, "mpirun started {} ranks, but there are {} stores", group->size(), ranks)
-        .with_hint(fmt::format("mpirun -n {}, or deal the samples anew: millrace pls redeal --ranks {}", ranks, group->size()));
+    return make_error(Code::kInvalid, "mpirun started {} ranks, but there are {} stores", group->size(),
+                      ranks)
+        .with_hint(fmt::format("mpirun -n {}, or deal the samples anew: millrace pls redeal --ranks {}",
+                               ranks, group->size()));
   }
   Status done = work(*group);
   // The others may be waiting for this one, and could not be told otherwise.
@@ -58,7 +66,8 @@ Status run_on_ranks(uint32_t ranks, const std::function<Status(exchange::Group&)
 }
 
 void add_pls(CLI::App& app, Shell& shell) {
-  CLI::App* pls = app.add_subcommand("pls", "Partial local shuffling: ranks keep samples locally and exchange a part each epoch");
+  CLI::App* pls = app.add_subcommand(
+      "pls", "Partial local shuffling: ranks keep samples locally and exchange a part each epoch");
   pls->require_subcommand(1);
   pls->fallthrough();
   add_pls_ingest(*pls, shell);

@@ -27,8 +27,8 @@ struct PlsPlanFlags {
 
 std::string hex(uint64_t value);
 
-// Runs `work` for every rank: those that mpirun started, else as threads of this process, one per store of the root.
-// What it gives is rank 0's; under mpirun only rank 0 prints.
+// Runs `work` for every rank: those that mpirun started, else as threads of this process, one per store of
+// the root. What it gives is rank 0's; under mpirun only rank 0 prints.
 Status run_on_ranks(uint32_t ranks, const std::function<Status(exchange::Group&)>& work);
 
 void add_pls_ingest(CLI::App& pls, Shell& shell);

@@ -21,7 +21,8 @@ struct BenchFlags {
 };
 
 Status transfer(Shell& shell, const BenchFlags& flags) {
-  const uint32_t ranks = exchange::started_by_mpirun() ? MR_TRY(exchange::open_mpi_group())->size() : flags.ranks;
+  const uint32_t ranks =
+      exchange::started_by_mpirun() ? MR_TRY(exchange::open_mpi_group())->size() : flags.ranks;
   return run_on_ranks(ranks, [&](exchange::Group& group) -> Status {
     const exchange::TransferRates rates = MR_TRY(exchange::bench_transfer(group, flags.bench));
     if (group.rank() != 0) return {};
@@ -29,11 +30,19 @@ Status transfer(Shell& shell, const BenchFlags& flags) {
     const double ours = static_cast<double>(rates.bytes) / rates.memory_seconds / 1e9;
     const double each_us = rates.memory_seconds / static_cast<double>(flags.bench.samples) * 1e6;
     if (shell.json) {
-      Shell::print({{"ranks", group.size()}, {"samples", flags.bench.samples}, {"sample_bytes", flags.bench.sample_bytes},
-                    {"raw_gigabytes_per_s", raw}, {"gigabytes_per_s", ours}, {"share_of_raw", ours / raw}, {"microseconds_per_sample", each_us}});
+      Shell::print({{"ranks", group.size()},
+                    {"samples", flags.bench.samples},
+                    {"sample_bytes", flags.bench.sample_bytes},
+                    {"raw_gigabytes_per_s", raw},
+                    {"gigabytes_per_s", ours},
+                    {"share_of_raw", ours / raw},
+                    {"microseconds_per_sample", each_us}});
     } else {
-      fmt::print("{} ranks, {} samples of {} each: {:.2f} GB/s sent by each, {:.1f} us a sample; raw messages {:.2f} GB/s; {:.0f} %\n",
-                 group.size(), flags.bench.samples, format_bytes(flags.bench.sample_bytes), ours, each_us, raw, 100 * ours / raw);
+      fmt::print(
+          "{} ranks, {} samples of {} each: {:.2f} GB/s sent by each, {:.1f} us a sample; raw messages "
+          "{:.2f} GB/s; {:.0f} %\n",
+          group.size(), flags.bench.samples, format_bytes(flags.bench.sample_bytes), ours, each_us, raw,
+          100 * ours / raw);
     }
     return {};
   });
@@ -42,9 +51,11 @@ Status transfer(Shell& shell, const BenchFlags& flags) {
 // A trainer that computes for a fixed time in each step. The same with and without an exchange, by turns.
 Status training(Shell& shell, const BenchFlags& flags) {
   const exchange::ExchangeOptions options = MR_TRY(flags.plan.options());
-  const uint32_t ranks = exchange::started_by_mpirun() ? MR_TRY(exchange::open_mpi_group())->size() : exchange::count_stores(flags.root);
+  const uint32_t ranks = exchange::started_by_mpirun() ? MR_TRY(exchange::open_mpi_group())->size()
+                                                       : exchange::count_stores(flags.root);
   return run_on_ranks(ranks, [&](exchange::Group& group) -> Status {
-    auto exchange = MR_TRY(exchange::Exchange::open(exchange::rank_directory(flags.root, group.rank()), group, options));
+    auto exchange =
+        MR_TRY(exchange::Exchange::open(exchange::rank_directory(flags.root, group.rank()), group, options));
     double with = 0;
     double without = 0;
     const auto train = [&] {
@@ -66,13 +77,21 @@ Status training(Shell& shell, const BenchFlags& flags) {
     if (group.rank() != 0) return {};
     const exchange::ExchangeStats& stats = exchange->stats();
     if (shell.json) {
-      Shell::print({{"ranks", group.size()}, {"slowdown", with / without - 1}, {"seconds", with}, {"seconds_without", without},
-                    {"samples_sent", stats.samples_sent}, {"bytes_sent", stats.bytes_sent}, {"transfer_seconds", stats.transfer_seconds},
-                    {"prepare_seconds", stats.prepare_seconds}, {"exposed_seconds", stats.exposed_seconds}});
+      Shell::print({{"ranks", group.size()},
+                    {"slowdown", with / without - 1},
+                    {"seconds", with},
+                    {"seconds_without", without},
+                    {"samples_sent", stats.samples_sent},
+                    {"bytes_sent", stats.bytes_sent},
+                    {"transfer_seconds", stats.transfer_seconds},
+                    {"prepare_seconds", stats.prepare_seconds},
+                    {"exposed_seconds", stats.exposed_seconds}});
     } else {
-      fmt::print("{} ranks, {} steps of {} ms: {:.2f} % slower with the exchange of {} samples ({}); {:.3f} s were waited for\n", group.size(),
-                 flags.steps, flags.step_ms, 100 * (with / without - 1), format_count(stats.samples_sent), format_bytes(stats.bytes_sent),
-                 stats.exposed_seconds);
+      fmt::print(
+          "{} ranks, {} steps of {} ms: {:.2f} % slower with the exchange of {} samples ({}); {:.3f} s were "
+          "waited for\n",
+          group.size(), flags.steps, flags.step_ms, 100 * (with / without - 1),
+          format_count(stats.samples_sent), format_bytes(stats.bytes_sent), stats.exposed_seconds);
     }
     return {};
   });
@@ -81,16 +100,29 @@ Status training(Shell& shell, const BenchFlags& flags) {
 }  // namespace
 
 void add_pls_bench(CLI::App& pls, Shell& shell) {
-  CLI::App* verb = pls.add_subcommand("bench", "How fast samples move between ranks, and what training notices of it");
+  CLI::App* verb =
+      pls.add_subcommand("bench", "How fast samples move between ranks, and what training notices of it");
   verb->fallthrough();
   auto flags = std::make_shared<BenchFlags>();
-  verb->add_option("stores", flags->root, "Exchange these stores beside a simulated trainer; without: move samples in memory")->type_name("DIR");
-  verb->add_option("--samples", flags->bench.samples, "Samples that each rank sends")->check(at_least_one())->capture_default_str();
+  verb->add_option("stores", flags->root,
+                   "Exchange these stores beside a simulated trainer; without: move samples in memory")
+      ->type_name("DIR");
+  verb->add_option("--samples", flags->bench.samples, "Samples that each rank sends")
+      ->check(at_least_one())
+      ->capture_default_str();
   add_bytes(*verb, "--sample-bytes", flags->bench.sample_bytes, "Size of a sample (default 110kB)");
-  verb->add_option("--rounds", flags->bench.rounds, "How often")->check(at_least_one())->capture_default_str();
-  verb->add_option("--ranks", flags->ranks, "Threads as ranks, without mpirun")->check(at_least_one())->capture_default_str();
-  verb->add_option("--steps", flags->steps, "Steps of an epoch of the simulated trainer")->check(at_least_one())->capture_default_str();
-  verb->add_option("--step-ms", flags->step_ms, "What a step takes")->check(CLI::PositiveNumber)->capture_default_str();
+  verb->add_option("--rounds", flags->bench.rounds, "How often")
+      ->check(at_least_one())
+      ->capture_default_str();
+  verb->add_option("--ranks", flags->ranks, "Threads as ranks, without mpirun")
+      ->check(at_least_one())
+      ->capture_default_str();
+  verb->add_option("--steps", flags->steps, "Steps of an epoch of the simulated trainer")
+      ->check(at_least_one())
+      ->capture_default_str();
+  verb->add_option("--step-ms", flags->step_ms, "What a step takes")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   flags->plan.add_to(*verb);
   flags->plan.add_engine_to(*verb);
   verb->footer(
@@ -98,7 +130,9 @@ void add_pls_bench(CLI::App& pls, Shell& shell) {
       "  mpirun -n 4 millrace pls bench --sample-bytes 110kB\n"
       "  mpirun -n 4 millrace pls bench /local/pls --q 0.1 --steps 100 --step-ms 50");
   verb->callback([&shell, flags] {
-    shell.action = [&shell, flags] { return flags->root.empty() ? transfer(shell, *flags) : training(shell, *flags); };
+    shell.action = [&shell, flags] {
+      return flags->root.empty() ? transfer(shell, *flags) : training(shell, *flags);
+    };
   });
 }
 

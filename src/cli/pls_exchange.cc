@@ -15,7 +15,8 @@ struct ExchangeFlags {
   uint32_t ranks = 1;
 };
 
-void tell(Shell& shell, const exchange::Exchange& exchange, const exchange::Exchange::Digest& digest, double seconds) {
+void tell(Shell& shell, const exchange::Exchange& exchange, const exchange::Exchange::Digest& digest,
+          double seconds) {
   const exchange::ExchangeStats& stats = exchange.stats();
   if (shell.json) {
     Shell::print({{"epoch", exchange.epoch()},
@@ -35,9 +36,9 @@ void tell(Shell& shell, const exchange::Exchange& exchange, const exchange::Exch
                   {"seconds", seconds}});
     return;
   }
-  fmt::print("epoch {}: rank 0 sent {} samples, {} in {} messages; {:.2f} s; owners {}, contents {}\n", exchange.epoch(),
-             format_count(stats.samples_sent), format_bytes(stats.bytes_sent), stats.messages, seconds, hex(digest.owners),
-             hex(digest.contents));
+  fmt::print("epoch {}: rank 0 sent {} samples, {} in {} messages; {:.2f} s; owners {}, contents {}\n",
+             exchange.epoch(), format_count(stats.samples_sent), format_bytes(stats.bytes_sent),
+             stats.messages, seconds, hex(digest.owners), hex(digest.contents));
   std::fflush(stdout);
 }
 
@@ -49,14 +50,16 @@ Result<uint32_t> stores_below(const std::string& root) {
     const auto group = MR_TRY(exchange::open_mpi_group());
     return group->size();
   }
-  return make_error(Code::kNotFound, "{}: there are no sample stores", root).with_hint("make them with millrace pls ingest");
+  return make_error(Code::kNotFound, "{}: there are no sample stores", root)
+      .with_hint("make them with millrace pls ingest");
 }
 
 Status run(Shell& shell, const ExchangeFlags& flags) {
   const exchange::ExchangeOptions options = MR_TRY(flags.plan.options());
   const uint32_t ranks = MR_TRY(stores_below(flags.root));
   return run_on_ranks(ranks, [&](exchange::Group& group) -> Status {
-    auto exchange = MR_TRY(exchange::Exchange::open(exchange::rank_directory(flags.root, group.rank()), group, options));
+    auto exchange =
+        MR_TRY(exchange::Exchange::open(exchange::rank_directory(flags.root, group.rank()), group, options));
     for (uint64_t i = 0; i < flags.epochs; ++i) {
       const Stopwatch watch;
       MR_TRY(exchange->begin());
@@ -90,7 +93,8 @@ void add_pls_exchange(CLI::App& pls, Shell& shell) {
   flags->plan.add_engine_to(*verb);
   verb->add_option("--epochs", flags->epochs, "How many")->check(at_least_one())->capture_default_str();
   verb->footer(
-      "Under mpirun every rank exchanges its own store; otherwise this process does all of them. Started again after a\n"
+      "Under mpirun every rank exchanges its own store; otherwise this process does all of them. Started "
+      "again after a\n"
       "crash it goes on from the last epoch that all ranks committed.\n"
       "Examples:\n"
       "  mpirun -n 8 millrace pls exchange /local/pls --q 0.1 --epochs 3\n"
@@ -99,11 +103,14 @@ void add_pls_exchange(CLI::App& pls, Shell& shell) {
 }
 
 void add_pls_redeal(CLI::App& pls, Shell& shell) {
-  CLI::App* verb = pls.add_subcommand("redeal", "Deal the samples to another number of ranks, moving as few as possible");
+  CLI::App* verb =
+      pls.add_subcommand("redeal", "Deal the samples to another number of ranks, moving as few as possible");
   verb->fallthrough();
   auto flags = std::make_shared<ExchangeFlags>();
   verb->add_option("stores", flags->root, "Where all the stores are")->required()->type_name("DIR");
-  verb->add_option("--ranks", flags->ranks, "How many ranks there will be")->required()->check(at_least_one());
+  verb->add_option("--ranks", flags->ranks, "How many ranks there will be")
+      ->required()
+      ->check(at_least_one());
   flags->plan.add_engine_to(*verb);
   verb->footer("Example:\n  millrace pls redeal /local/pls --ranks 6");
   verb->callback([&shell, flags] { shell.action = [&shell, flags] { return redeal(shell, *flags); }; });

@@ -40,7 +40,8 @@ Result<std::vector<std::string>> read_classes(const std::string& path) {
   return classes;
 }
 
-Result<std::unique_ptr<exchange::IngestSource>> open_source(Shell& shell, const IngestFlags& flags, std::vector<std::string> classes) {
+Result<std::unique_ptr<exchange::IngestSource>> open_source(Shell& shell, const IngestFlags& flags,
+                                                            std::vector<std::string> classes) {
   std::error_code ignored;
   if (flags.sources.size() == 1 && std::filesystem::is_directory(flags.sources.front(), ignored))
     return exchange::open_folder(flags.sources.front(), std::move(classes));
@@ -58,7 +59,8 @@ Status run(Shell& shell, const IngestFlags& flags) {
   options.deal.seed = flags.seed;
   options.classes = MR_TRY(read_classes(flags.classes));
   if (options.deal.ranks > exchange::kMaxRanks)
-    return make_error(Code::kInvalid, "{} ranks are too many: at most {}", options.deal.ranks, exchange::kMaxRanks);
+    return make_error(Code::kInvalid, "{} ranks are too many: at most {}", options.deal.ranks,
+                      exchange::kMaxRanks);
   if (by_mpirun) {
     options.ranks = {group->rank()};
   } else {
@@ -84,13 +86,20 @@ Status run(Shell& shell, const IngestFlags& flags) {
     samples += one.records.size();
     bytes += one.live_bytes();
   }
-  MR_TRY(exchange::vote(*group, exchange::finish_ingest(flags.root, std::move(manifests), static_cast<uint32_t>(classes)), patient));
+  MR_TRY(exchange::vote(
+      *group, exchange::finish_ingest(flags.root, std::move(manifests), static_cast<uint32_t>(classes)),
+      patient));
   if (shell.json) {
-    Shell::print({{"rank", group->rank()}, {"ranks", options.deal.ranks}, {"samples", samples}, {"bytes", bytes}, {"classes", classes},
+    Shell::print({{"rank", group->rank()},
+                  {"ranks", options.deal.ranks},
+                  {"samples", samples},
+                  {"bytes", bytes},
+                  {"classes", classes},
                   {"seconds", watch.seconds()}});
   } else {
-    shell.say(fmt::format("{}took in {} samples, {} for {} rank{} in {:.1f} s", by_mpirun ? fmt::format("rank {}: ", group->rank()) : "",
-                          format_count(samples), format_bytes(bytes), options.ranks.size(), options.ranks.size() == 1 ? "" : "s",
+    shell.say(fmt::format("{}took in {} samples, {} for {} rank{} in {:.1f} s",
+                          by_mpirun ? fmt::format("rank {}: ", group->rank()) : "", format_count(samples),
+                          format_bytes(bytes), options.ranks.size(), options.ranks.size() == 1 ? "" : "s",
                           watch.seconds()));
   }
   return {};
@@ -99,25 +108,34 @@ Status run(Shell& shell, const IngestFlags& flags) {
 }  // namespace
 
 void add_pls_ingest(CLI::App& pls, Shell& shell) {
-  CLI::App* verb = pls.add_subcommand("ingest", "Take samples into the stores of ranks, from shards or a directory of classes");
+  CLI::App* verb = pls.add_subcommand(
+      "ingest", "Take samples into the stores of ranks, from shards or a directory of classes");
   verb->fallthrough();
   auto flags = std::make_shared<IngestFlags>();
-  verb->add_option("source", flags->sources, "Shards: names, ranges, globs, addresses; or one directory with a directory per class")
+  verb->add_option("source", flags->sources,
+                   "Shards: names, ranges, globs, addresses; or one directory with a directory per class")
       ->required()
       ->type_name("SOURCE");
-  verb->add_option("-o,--output", flags->root, "Where the stores go: DIR/rank-00000 and so on")->required()->type_name("DIR");
-  verb->add_option("--ranks", flags->ranks, "How many ranks; under mpirun as many as it started, each taking its own part")
+  verb->add_option("-o,--output", flags->root, "Where the stores go: DIR/rank-00000 and so on")
+      ->required()
+      ->type_name("DIR");
+  verb->add_option("--ranks", flags->ranks,
+                   "How many ranks; under mpirun as many as it started, each taking its own part")
       ->check(at_least_one())
       ->capture_default_str();
-  verb->add_option("--partition", flags->partition, "Who gets what: random, contiguous or by-shard")->capture_default_str();
+  verb->add_option("--partition", flags->partition, "Who gets what: random, contiguous or by-shard")
+      ->capture_default_str();
   verb->add_option("--seed", flags->seed, "Which random partition")->capture_default_str();
-  verb->add_option("--classes", flags->classes, "Names of all classes, one a line: the line is the label")->type_name("FILE");
-  verb->add_option("--label", flags->options.label_field, "The field that is the label")->capture_default_str();
+  verb->add_option("--classes", flags->classes, "Names of all classes, one a line: the line is the label")
+      ->type_name("FILE");
+  verb->add_option("--label", flags->options.label_field, "The field that is the label")
+      ->capture_default_str();
   add_bytes(*verb, "--segment", flags->options.segment_bytes, "Size of a segment (default 64MiB)");
   verb->footer(
       "Examples:\n"
       "  millrace pls ingest 'train-{000000..000127}.tar' -o /local/pls --ranks 8\n"
-      "  mpirun millrace pls ingest http://store:9400/train/train-@000128.tar -o /local/pls --partition by-shard\n"
+      "  mpirun millrace pls ingest http://store:9400/train/train-@000128.tar -o /local/pls --partition "
+      "by-shard\n"
       "  millrace pls ingest imagenet/train -o /local/pls --ranks 4 --classes class_to_idx.txt");
   verb->callback([&shell, flags] { shell.action = [&shell, flags] { return run(shell, *flags); }; });
 }

@@ -1,4 +1,5 @@
-// millrace pls plot: accuracy, label distance or share at home against the epoch, several runs in one picture.
+// millrace pls plot: accuracy, label distance or share at home against the epoch, several runs in one
+// picture.
 #include <charconv>
 #include <map>
 
@@ -19,16 +20,19 @@ struct PlotFlags {
 
 using Points = std::map<double, std::pair<double, int>>;  // epoch -> sum and count over seeds
 
-Status add_row(std::map<std::string, Points>& curves, const Json& row, const std::string& file, const std::string& figure) {
+Status add_row(std::map<std::string, Points>& curves, const Json& row, const std::string& file,
+               const std::string& figure) {
   // A run with its curve inside, or one epoch of a run that is named after its file.
   const bool is_run = row.contains("curve") && row["curve"].is_array();
-  const std::string name = is_run && row.contains("name") && row["name"].is_string() ? row["name"].get<std::string>() : file;
+  const std::string name =
+      is_run && row.contains("name") && row["name"].is_string() ? row["name"].get<std::string>() : file;
   const Json rows = is_run ? row["curve"] : Json::array({row});
   for (const Json& one : rows) {
     if (!one.is_object() || !one.contains("epoch") || !one["epoch"].is_number()) continue;
     if (!one.contains(figure) || !one[figure].is_number()) {
       return make_error(Code::kNotFound, "{}: an epoch has no {}", file, figure)
-          .with_hint("--figure accuracy, averaged, label_distance or home_share, as far as the file has them");
+          .with_hint(
+              "--figure accuracy, averaged, label_distance or home_share, as far as the file has them");
     }
     auto& [sum, count] = curves[name][one["epoch"].get<double>()];
     sum += one[figure].get<double>();
@@ -38,7 +42,8 @@ Status add_row(std::map<std::string, Points>& curves, const Json& row, const std
 }
 
 Status run(Shell& shell, const PlotFlags& flags) {
-  if (!flags.output.ends_with(".svg")) return make_error(Code::kInvalid, "the picture is an SVG: \"{}\" does not end with .svg", flags.output);
+  if (!flags.output.ends_with(".svg"))
+    return make_error(Code::kInvalid, "the picture is an SVG: \"{}\" does not end with .svg", flags.output);
   std::map<std::string, Points> curves;
   constexpr uint64_t kMost = 1 << 30;
   for (const std::string& input : flags.inputs) {
@@ -50,7 +55,8 @@ Status run(Shell& shell, const PlotFlags& flags) {
       at = end + 1;
       if (row.empty()) continue;
       const Json parsed = Json::parse(row, nullptr, false);
-      if (parsed.is_discarded() || !parsed.is_object()) return make_error(Code::kInvalid, "{}: line {} is no JSON object", input, line);
+      if (parsed.is_discarded() || !parsed.is_object())
+        return make_error(Code::kInvalid, "{}: line {} is no JSON object", input, line);
       const std::string stem = input.substr(input.rfind('/') + 1);
       MR_TRY(add_row(curves, parsed, stem.substr(0, stem.rfind('.')), flags.figure));
     }
@@ -61,7 +67,8 @@ Status run(Shell& shell, const PlotFlags& flags) {
     curve.name = name;
     for (const auto& [epoch, sum] : points) curve.points.emplace_back(epoch, sum.first / sum.second);
   }
-  if (drawn.empty()) return make_error(Code::kNotFound, "there is nothing to draw in {}", flags.inputs.front());
+  if (drawn.empty())
+    return make_error(Code::kNotFound, "there is nothing to draw in {}", flags.inputs.front());
   const std::string title = flags.title.empty() ? flags.figure + " by epoch" : flags.title;
   MR_TRY(write_file_atomically(flags.output, exchange::draw_curves(drawn, {title, "epoch", flags.figure})));
   if (shell.json) {
@@ -78,15 +85,18 @@ void add_pls_plot(CLI::App& pls, Shell& shell) {
   CLI::App* verb = pls.add_subcommand("plot", "Draw what runs or simulations did, epoch by epoch, as SVG");
   verb->fallthrough();
   auto flags = std::make_shared<PlotFlags>();
-  verb->add_option("rows", flags->inputs, "JSON lines: of millrace --json pls simulate or exchange, or of examples/pls/run --out")
+  verb->add_option("rows", flags->inputs,
+                   "JSON lines: of millrace --json pls simulate or exchange, or of examples/pls/run --out")
       ->required()
       ->type_name("FILE");
   verb->add_option("-o,--output", flags->output, "The picture")->required()->type_name("FILE.svg");
-  verb->add_option("--figure", flags->figure, "What is drawn: accuracy, averaged, label_distance, home_share")->capture_default_str();
+  verb->add_option("--figure", flags->figure, "What is drawn: accuracy, averaged, label_distance, home_share")
+      ->capture_default_str();
   verb->add_option("--title", flags->title, "What stands above it");
   verb->footer(
       "Examples:\n"
-      "  millrace --json pls simulate --q 0.1 > q0.1.jsonl; millrace --json pls simulate --q 0.3 > q0.3.jsonl\n"
+      "  millrace --json pls simulate --q 0.1 > q0.1.jsonl; millrace --json pls simulate --q 0.3 > "
+      "q0.3.jsonl\n"
       "  millrace pls plot q0.1.jsonl q0.3.jsonl --figure label_distance -o mixing.svg");
   verb->callback([&shell, flags] { shell.action = [&shell, flags] { return run(shell, *flags); }; });
 }

@@ -25,19 +25,27 @@ struct SimulateFlags {
 };
 
 void add_flags(CLI::App& verb, SimulateFlags& flags) {
-  verb.add_option("stores", flags.root, "Stores to plan for; without them --samples and --ranks count")->type_name("DIR");
+  verb.add_option("stores", flags.root, "Stores to plan for; without them --samples and --ranks count")
+      ->type_name("DIR");
   flags.plan.add_to(verb);
-  verb.add_option("--samples", flags.samples, "Samples of the whole set")->check(at_least_one())->capture_default_str();
+  verb.add_option("--samples", flags.samples, "Samples of the whole set")
+      ->check(at_least_one())
+      ->capture_default_str();
   verb.add_option("--ranks", flags.ranks, "How many ranks")->check(at_least_one())->capture_default_str();
-  verb.add_option("--classes", flags.classes, "Classes of equal size, in order")->check(at_least_one())->capture_default_str();
-  verb.add_option("--partition", flags.partition, "How samples are dealt at first: contiguous or random")->capture_default_str();
+  verb.add_option("--classes", flags.classes, "Classes of equal size, in order")
+      ->check(at_least_one())
+      ->capture_default_str();
+  verb.add_option("--partition", flags.partition, "How samples are dealt at first: contiguous or random")
+      ->capture_default_str();
 }
 
 Result<exchange::Ranks> make_ranks(const SimulateFlags& flags) {
   exchange::Ranks ranks;
   if (!flags.root.empty()) {
     const uint32_t there = exchange::count_stores(flags.root);
-    if (there == 0) return make_error(Code::kNotFound, "{}: there are no sample stores", flags.root).with_hint("make them with millrace pls ingest");
+    if (there == 0)
+      return make_error(Code::kNotFound, "{}: there are no sample stores", flags.root)
+          .with_hint("make them with millrace pls ingest");
     for (uint32_t rank = 0; rank < there; ++rank)
       ranks.push_back(MR_TRY(exchange::read_current(exchange::rank_directory(flags.root, rank))).residents());
     return ranks;
@@ -56,17 +64,26 @@ Result<exchange::Ranks> make_ranks(const SimulateFlags& flags) {
 }
 
 Json json_of(const exchange::EpochFigures& figures) {
-  return {{"epoch", figures.epoch},           {"fraction", figures.fraction},       {"moved", figures.moved},
-          {"messages", figures.messages},     {"most_sent", figures.most_sent},     {"most_held", figures.most_held},
-          {"home_share", figures.home_share}, {"home_theory", figures.home_theory}, {"label_distance", figures.balance.distance},
-          {"label_floor", figures.balance.floor}, {"owner_hash", hex(figures.owner_hash)}};
+  return {{"epoch", figures.epoch},
+          {"fraction", figures.fraction},
+          {"moved", figures.moved},
+          {"messages", figures.messages},
+          {"most_sent", figures.most_sent},
+          {"most_held", figures.most_held},
+          {"home_share", figures.home_share},
+          {"home_theory", figures.home_theory},
+          {"label_distance", figures.balance.distance},
+          {"label_floor", figures.balance.floor},
+          {"owner_hash", hex(figures.owner_hash)}};
 }
 
 Status simulate(Shell& shell, const SimulateFlags& flags) {
   const exchange::ExchangeOptions options = MR_TRY(flags.plan.options());
   exchange::Simulation simulation(options.plan, options.fraction, MR_TRY(make_ranks(flags)));
   if (!shell.json)
-    fmt::print("epoch     q     moved  messages  held most  at home (random: theory)  label distance (floor)  sent by one      time\n");
+    fmt::print(
+        "epoch     q     moved  messages  held most  at home (random: theory)  label distance (floor)  sent "
+        "by one      time\n");
   for (uint64_t epoch = 0; epoch < flags.epochs; ++epoch) {
     const exchange::EpochFigures figures = MR_TRY(simulation.step());
     const uint64_t bytes = figures.most_sent * flags.sample_bytes;
@@ -78,9 +95,10 @@ Status simulate(Shell& shell, const SimulateFlags& flags) {
       Shell::print(line);
       continue;
     }
-    fmt::print("{:5} {:5.3f} {:9} {:9} {:10} {:8.4f} ({:.4f}) {:14.4f} ({:.4f}) {:>19} {:7.3f} s\n", figures.epoch, figures.fraction,
-               figures.moved, figures.messages, figures.most_held, figures.home_share, figures.home_theory, figures.balance.distance,
-               figures.balance.floor, format_bytes(bytes), seconds);
+    fmt::print("{:5} {:5.3f} {:9} {:9} {:10} {:8.4f} ({:.4f}) {:14.4f} ({:.4f}) {:>19} {:7.3f} s\n",
+               figures.epoch, figures.fraction, figures.moved, figures.messages, figures.most_held,
+               figures.home_share, figures.home_theory, figures.balance.distance, figures.balance.floor,
+               format_bytes(bytes), seconds);
   }
   return {};
 }
@@ -89,7 +107,8 @@ Status plan(Shell& shell, const SimulateFlags& flags) {
   const exchange::ExchangeOptions options = MR_TRY(flags.plan.options());
   const exchange::Ranks ranks = MR_TRY(make_ranks(flags));
   exchange::EpochView view;
-  if (!flags.root.empty()) view.epoch = MR_TRY(exchange::read_current(exchange::rank_directory(flags.root, 0))).epoch;
+  if (!flags.root.empty())
+    view.epoch = MR_TRY(exchange::read_current(exchange::rank_directory(flags.root, 0))).epoch;
   uint32_t classes = 0;
   for (const auto& residents : ranks) {
     view.sizes.push_back(residents.size());
@@ -102,23 +121,27 @@ Status plan(Shell& shell, const SimulateFlags& flags) {
   const exchange::Planner planner(options.plan, view);
   const auto first = static_cast<uint32_t>(std::max<int64_t>(flags.rank, 0));
   const auto last = flags.rank < 0 ? static_cast<uint32_t>(ranks.size()) : first + 1;
-  if (last > ranks.size()) return make_error(Code::kInvalid, "there is no rank {}: there are {}", flags.rank, ranks.size());
+  if (last > ranks.size())
+    return make_error(Code::kInvalid, "there is no rank {}: there are {}", flags.rank, ranks.size());
   for (uint32_t rank = first; rank < last; ++rank) {
     const exchange::RankPlan found = MR_TRY(planner.plan(rank, ranks[rank]));
     if (shell.json) {
-      Json line = {{"epoch", view.epoch}, {"rank", rank}, {"sends", Json::array()}, {"receives", Json::array()}};
+      Json line = {
+          {"epoch", view.epoch}, {"rank", rank}, {"sends", Json::array()}, {"receives", Json::array()}};
       for (const auto& send : found.sends) {
         std::vector<uint64_t> ids;
         for (const uint32_t slot : send.slots) ids.push_back(ranks[rank][slot].id);
         line["sends"].push_back({{"to", send.to}, {"ids", ids}});
       }
-      for (const auto& receive : found.receives) line["receives"].push_back({{"from", receive.from}, {"count", receive.slots.size()}});
+      for (const auto& receive : found.receives)
+        line["receives"].push_back({{"from", receive.from}, {"count", receive.slots.size()}});
       Shell::print(line);
       continue;
     }
     std::string text;
     for (const auto& send : found.sends) text += fmt::format(" {}×{}", send.to, send.slots.size());
-    fmt::print("rank {} holds {}, sends {} (rank×samples):{}\n", rank, ranks[rank].size(), found.sent(), text);
+    fmt::print("rank {} holds {}, sends {} (rank×samples):{}\n", rank, ranks[rank].size(), found.sent(),
+               text);
   }
   return {};
 }
@@ -126,13 +149,16 @@ Status plan(Shell& shell, const SimulateFlags& flags) {
 }  // namespace
 
 void add_pls_simulate(CLI::App& pls, Shell& shell) {
-  CLI::App* verb = pls.add_subcommand("simulate", "What exchanges will do, for any number of ranks, without data");
+  CLI::App* verb =
+      pls.add_subcommand("simulate", "What exchanges will do, for any number of ranks, without data");
   verb->fallthrough();
   auto flags = std::make_shared<SimulateFlags>();
   add_flags(*verb, *flags);
   verb->add_option("--epochs", flags->epochs, "How many")->capture_default_str();
   add_bytes(*verb, "--sample-bytes", flags->sample_bytes, "Size of a sample (default 110kB)");
-  verb->add_option("--link", flags->gigabytes_per_s, "What a rank sends, in GB/s")->check(CLI::PositiveNumber)->capture_default_str();
+  verb->add_option("--link", flags->gigabytes_per_s, "What a rank sends, in GB/s")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   verb->footer(
       "Examples:\n"
       "  millrace pls simulate --samples 1281167 --ranks 2048 --classes 1000 --q 0.1 --epochs 20\n"
@@ -146,7 +172,9 @@ void add_pls_plan(CLI::App& pls, Shell& shell) {
   auto flags = std::make_shared<SimulateFlags>();
   add_flags(*verb, *flags);
   verb->add_option("--rank", flags->rank, "Only this rank's part");
-  verb->footer("Examples:\n  millrace pls plan /local/pls --q 0.1\n  millrace --json pls plan --samples 1000 --ranks 8 --rank 3");
+  verb->footer(
+      "Examples:\n  millrace pls plan /local/pls --q 0.1\n  millrace --json pls plan --samples 1000 --ranks "
+      "8 --rank 3");
   verb->callback([&shell, flags] { shell.action = [&shell, flags] { return plan(shell, *flags); }; });
 }
 

@@ -1,5 +1,5 @@
-// millrace tar sort, shuffle and reshard: any number of samples in bounded memory, by one process or, under mpirun, by
-// all ranks together.
+// millrace tar sort, shuffle and reshard: any number of samples in bounded memory, by one process or, under
+// mpirun, by all ranks together.
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/pls.h"
@@ -33,7 +33,8 @@ void add_flags(CLI::App& verb, SortFlags& flags) {
                   "Where temporary files go (default: beside the output)")
       ->type_name("DIR");
   add_jobs(verb, flags.jobs, "Threads that read, without mpirun");
-  verb.add_option("--timeout", flags.timeout_s, "Under mpirun: seconds without progress after which ranks give up")
+  verb.add_option("--timeout", flags.timeout_s,
+                  "Under mpirun: seconds without progress after which ranks give up")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
 }
@@ -57,10 +58,13 @@ Result<shard::SortOptions> sort_options(Shell& shell, const SortFlags& flags, sh
   return options;
 }
 
-void tell(Shell& shell, const SortFlags& flags, const exchange::RankSortReport& done, const Stopwatch& watch) {
+void tell(Shell& shell, const SortFlags& flags, const exchange::RankSortReport& done,
+          const Stopwatch& watch) {
   note_loose(shell, done.sort.loose_members);
-  shell.log().debug("sorted", "samples", done.sort.samples, "runs", done.sort.runs, "spilled_bytes", done.sort.spilled_bytes);
-  report_shards(shell, flags.output, done.shards, watch, {{"runs", done.sort.runs}, {"spilled_bytes", done.sort.spilled_bytes}});
+  shell.log().debug("sorted", "samples", done.sort.samples, "runs", done.sort.runs, "spilled_bytes",
+                    done.sort.spilled_bytes);
+  report_shards(shell, flags.output, done.shards, watch,
+                {{"runs", done.sort.runs}, {"spilled_bytes", done.sort.spilled_bytes}});
 }
 
 // Under mpirun: every rank does its part, rank 0 tells.
@@ -71,10 +75,12 @@ Status run_together(Shell& shell, const SortFlags& flags, shard::SortBy by) {
   options.sort = MR_TRY(sort_options(shell, flags, by));
   const std::vector<std::string> names = MR_TRY(flags.input.names(shell));
   for (const std::string& name : names) {
-    if (name == shard::kStandardStream) return make_error(Code::kInvalid, "under mpirun shards are files or addresses, not standard input");
+    if (name == shard::kStandardStream)
+      return make_error(Code::kInvalid, "under mpirun shards are files or addresses, not standard input");
   }
   if (flags.output.output == shard::kStandardStream)
-    return make_error(Code::kInvalid, "under mpirun shards are written to files or addresses, not to standard output");
+    return make_error(Code::kInvalid,
+                      "under mpirun shards are written to files or addresses, not to standard output");
   options.name = MR_TRY(flags.output.name(shell));
   options.limits = flags.output.limits();
   options.output = MR_TRY(flags.output.writer_options(shell, flags.input));

@@ -41,7 +41,8 @@ std::vector<std::vector<uint32_t>> slots_by_class(const LabelView& view, size_t 
 Result<double> parse_fraction(std::string_view text) {
   double value = 0;
   const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.empty() || failure != std::errc{} || end != text.data() + text.size() || !(value >= 0 && value <= 1))
+  if (text.empty() || failure != std::errc{} || end != text.data() + text.size() ||
+      !(value >= 0 && value <= 1))
     return make_error(Code::kInvalid, "\"{}\" is no fraction from 0 to 1", text);
   return value;
 }
@@ -74,7 +75,8 @@ LabelBalance measure_balance(const std::vector<LabelCounts>& ranks) {
     const double left = all > 1 ? (all - held) / (all - 1) : 0;
     for (size_t label = 0; label < shares.size(); ++label) {
       balance.distance += std::abs(counts[label] / held - shares[label]) / 2;
-      balance.floor += std::sqrt(2 / std::numbers::pi * shares[label] * (1 - shares[label]) * left / held) / 2;
+      balance.floor +=
+          std::sqrt(2 / std::numbers::pi * shares[label] * (1 - shares[label]) * left / held) / 2;
     }
   }
   balance.distance /= static_cast<double>(ranks.size());
@@ -142,7 +144,8 @@ Result<FractionSchedule> FractionSchedule::parse(std::string_view text) {
     if (at != std::string::npos) {
       const char* end = word.data() + word.size();
       const auto [rest, failure] = std::from_chars(word.data() + at + 1, end, step.epoch);
-      if (failure != std::errc{} || rest != end) return make_error(Code::kInvalid, "\"{}\" names no epoch", word);
+      if (failure != std::errc{} || rest != end)
+        return make_error(Code::kInvalid, "\"{}\" names no epoch", word);
     }
     if (schedule.steps_.empty() ? step.epoch != 0 : step.epoch <= schedule.steps_.back().epoch) {
       return make_error(Code::kInvalid, "\"{}\": epochs must rise from 0", text)

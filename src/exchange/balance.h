@@ -1,9 +1,9 @@
-// Labels and their balance: choosing by label, how far a rank's labels are from the whole set's, and the fraction
-// of an epoch. Pure.
+// Labels and their balance: choosing by label, how far a rank's labels are from the whole set's, and the
+// fraction of an epoch. Pure.
 //
-// The label distance of a rank is the total variation between the shares of the classes it holds and those of the
-// whole set. Its floor is what a rank that drew its samples at random would have: below it there is nothing left
-// to gain, which is when an automatic fraction becomes zero.
+// The label distance of a rank is the total variation between the shares of the classes it holds and those of
+// the whole set. Its floor is what a rank that drew its samples at random would have: below it there is
+// nothing left to gain, which is when an automatic fraction becomes zero.
 #pragma once
 
 #include <cstdint>
@@ -38,8 +38,8 @@ struct LabelView {
   const std::vector<LabelCounts>& ranks;
   uint64_t key = 0;
 };
-// Slots that leave, flow by flow: of the classes that this rank has most too many of, to the peer that lacks most
-// of them; the oldest of a class first.
+// Slots that leave, flow by flow: of the classes that this rank has most too many of, to the peer that lacks
+// most of them; the oldest of a class first.
 std::vector<uint32_t> choose_by_label(const LabelView& view, const std::vector<LabelFlow>& flows);
 
 // How much is exchanged in which epoch:

@@ -27,7 +27,8 @@ std::string bytes_of(const std::vector<T>& values) {
 
 template <typename T>
 Result<std::vector<T>> values_of(std::string_view bytes, size_t count) {
-  if (bytes.size() != count * sizeof(T)) return make_error(Code::kCorrupt, "a rank says {} bytes", bytes.size());
+  if (bytes.size() != count * sizeof(T))
+    return make_error(Code::kCorrupt, "a rank says {} bytes", bytes.size());
   std::vector<T> values(count);
   if (count > 0) std::memcpy(values.data(), bytes.data(), bytes.size());
   return values;
@@ -44,7 +45,8 @@ Patience Exchange::patience(std::string_view doing) const {
   return {options_.timeout_ms, doing};
 }
 
-Result<std::unique_ptr<Exchange>> Exchange::open(const std::string& directory, Group& group, ExchangeOptions options) {
+Result<std::unique_ptr<Exchange>> Exchange::open(const std::string& directory, Group& group,
+                                                 ExchangeOptions options) {
   const uint64_t timeout = options.timeout_ms;
   auto ledger = Ledger::open(directory, options.limits);
   Status opened;
@@ -60,7 +62,8 @@ Status Exchange::recover() {
   const Manifest& manifest = ledger_->manifest();
   const std::vector<uint64_t> own = {manifest.epoch, manifest.rank, manifest.world, manifest.samples,
                                      ledger_->is_prepared() ? 1U : 0U};
-  const std::vector<std::string> all = MR_TRY(gather_all(group_, bytes_of(own), patience("opening the stores")));
+  const std::vector<std::string> all =
+      MR_TRY(gather_all(group_, bytes_of(own), patience("opening the stores")));
   uint64_t newest = 0;
   std::vector<std::vector<uint64_t>> ranks;
   for (const std::string& one : all) {
@@ -69,11 +72,14 @@ Status Exchange::recover() {
   }
   for (uint32_t rank = 0; rank < ranks.size(); ++rank) {
     const std::vector<uint64_t>& one = ranks[rank];
-    if (one[1] != rank) return make_error(Code::kInvalid, "rank {} opened the store of rank {}", rank, one[1]);
+    if (one[1] != rank)
+      return make_error(Code::kInvalid, "rank {} opened the store of rank {}", rank, one[1]);
     if (one[3] != own[3])
-      return make_error(Code::kInvalid, "rank {} holds a part of {} samples, rank {} of {}", rank, one[3], group_.rank(), own[3]);
+      return make_error(Code::kInvalid, "rank {} holds a part of {} samples, rank {} of {}", rank, one[3],
+                        group_.rank(), own[3]);
     if (one[0] != newest && (one[0] + 1 != newest || one[4] == 0)) {
-      return make_error(Code::kCorrupt, "rank {} is at epoch {} and cannot follow the others to epoch {}", rank, one[0], newest)
+      return make_error(Code::kCorrupt, "rank {} is at epoch {} and cannot follow the others to epoch {}",
+                        rank, one[0], newest)
           .with_hint("its store is an old copy; take in its samples again");
     }
   }
@@ -140,7 +146,8 @@ Result<Manifest> Exchange::receive(const RankPlan& plan, uint32_t world) {
     to.to = send.to;
     for (const uint32_t slot : send.slots) {
       const Record& record = store.manifest().records[slot];
-      to.samples.push_back({{record.id, record.bytes, record.label, record.crc, record.home, 0}, store.blocks(slot)});
+      to.samples.push_back(
+          {{record.id, record.bytes, record.label, record.crc, record.home, 0}, store.blocks(slot)});
     }
   }
   std::vector<Incoming> incoming;
@@ -158,7 +165,8 @@ Result<Manifest> Exchange::receive(const RankPlan& plan, uint32_t world) {
   uint64_t bytes = 0;
   for (const auto& list : lists) {
     for (const Parcel& parcel : list) {
-      arrivals.push_back({parcel.id, 0, parcel.bytes, parcel.label, static_cast<uint32_t>(next.epoch), parcel.crc, 0, 0, parcel.home});
+      arrivals.push_back({parcel.id, 0, parcel.bytes, parcel.label, static_cast<uint32_t>(next.epoch),
+                          parcel.crc, 0, 0, parcel.home});
       bytes += parcel.bytes;
     }
   }
@@ -218,7 +226,8 @@ Status Exchange::run(const RankPlan& plan, uint32_t world) {
 Status Exchange::begin() {
   MR_ASSERT(!is_under_way());
   doing_ = fmt::format("exchanging samples of epoch {}", epoch());
-  if (ledger_->is_prepared()) return make_error(Code::kInvalid, "an exchange is prepared already: commit it first");
+  if (ledger_->is_prepared())
+    return make_error(Code::kInvalid, "an exchange is prepared already: commit it first");
   thread_ = std::jthread([this] {
     // A plan fails alike everywhere but for a callback's nonsense, so it is voted on.
     auto plan = make_plan();
@@ -247,7 +256,8 @@ Status Exchange::finish() {
 }
 
 Status Exchange::commit() {
-  if (!is_under_way()) return make_error(Code::kInvalid, "there is nothing to commit: begin an exchange first");
+  if (!is_under_way())
+    return make_error(Code::kInvalid, "there is nothing to commit: begin an exchange first");
   const auto start = Clock::now();
   thread_.join();
   Status done = finish();
@@ -263,8 +273,8 @@ Status Exchange::cancel() {
 
 Result<Exchange::Digest> Exchange::digest() {
   const Manifest& manifest = ledger_->manifest();
-  const std::vector<uint64_t> own = {owner_share(group_.rank(), manifest.residents()), content_share(manifest.records),
-                                     manifest.records.size()};
+  const std::vector<uint64_t> own = {owner_share(group_.rank(), manifest.residents()),
+                                     content_share(manifest.records), manifest.records.size()};
   Digest digest;
   for (const std::string& one : MR_TRY(gather_all(group_, bytes_of(own), patience("counting samples")))) {
     const std::vector<uint64_t> said = MR_TRY(values_of<uint64_t>(one, own.size()));

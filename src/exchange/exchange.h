@@ -5,9 +5,10 @@
 //   begin    a thread of its own exchanges samples and prepares the next epoch, while training reads this one
 //   commit   waits for it; all ranks switch to the next epoch, or none
 //
-// Between begin and commit only that thread uses the group; otherwise only the caller. Every step that may fail
-// is voted on, so an error is the same on all ranks and the epoch stays what it was. After an error of the
-// transport itself (a rank that is gone or stalls) only a restart helps: open() then finds a consistent state.
+// Between begin and commit only that thread uses the group; otherwise only the caller. Every step that may
+// fail is voted on, so an error is the same on all ranks and the epoch stays what it was. After an error of
+// the transport itself (a rank that is gone or stalls) only a restart helps: open() then finds a consistent
+// state.
 #pragma once
 
 #include <cstdint>
@@ -50,7 +51,8 @@ struct ExchangeStats {
 class Exchange {
  public:
   // The group outlives the exchange.
-  static Result<std::unique_ptr<Exchange>> open(const std::string& directory, Group& group, ExchangeOptions options);
+  static Result<std::unique_ptr<Exchange>> open(const std::string& directory, Group& group,
+                                                ExchangeOptions options);
   ~Exchange();
 
   Status begin();

@@ -48,8 +48,10 @@ INSTANTIATE_TEST_SUITE_P(Ranks, WorldTest, ::testing::Values(1, 2, 3, 8));
 
 TEST_P(WorldTest, EveryEpochEqualsTheSimulationAndNothingIsLost) {
   const uint32_t world = GetParam();
-  for (const auto& [policy, select] : std::vector<std::pair<Policy, Select>>{
-           {Policy::kShift, Select::kOldest}, {Policy::kShift, Select::kLabelAware}, {Policy::kPaper, Select::kRandom}}) {
+  for (const auto& [policy, select] :
+       std::vector<std::pair<Policy, Select>>{{Policy::kShift, Select::kOldest},
+                                              {Policy::kShift, Select::kLabelAware},
+                                              {Policy::kPaper, Select::kRandom}}) {
     const TemporaryDirectory directory;
     const std::string root = make_stores(directory, {401, world});
     const auto before = all_held(root, world);
@@ -80,15 +82,18 @@ TEST(ExchangeTest, StorageStaysBelowWhatIsHeldAndArrivesAndAConstant) {
   constexpr uint32_t kWorld = 4;
   const std::string root = make_stores(directory, {400, kWorld, Partition::kRandom});
   expect_all(on_ranks(kWorld, [&](Group& group) -> Status {
-    auto exchange = MR_TRY(Exchange::open(rank_directory(root, group.rank()), group, options_of("0.25", Select::kRandom)));
+    auto exchange = MR_TRY(
+        Exchange::open(rank_directory(root, group.rank()), group, options_of("0.25", Select::kRandom)));
     for (int epoch = 0; epoch < 6; ++epoch) {
       MR_TRY(exchange->begin());
       MR_TRY(exchange->commit());
       uint64_t largest = 0;
-      for (const Record& record : exchange->store()->manifest().records) largest = std::max(largest, record.bytes);
+      for (const Record& record : exchange->store()->manifest().records)
+        largest = std::max(largest, record.bytes);
       const uint64_t live = exchange->store()->manifest().live_bytes();
       // Slack and piece are 32 KiB each; sizes differ between samples, and a file ends with its page.
-      const uint64_t bound = static_cast<uint64_t>(1.25 * 1.1 * static_cast<double>(live)) + 64 * 1024 + 64 * 4096;
+      const uint64_t bound =
+          static_cast<uint64_t>(1.25 * 1.1 * static_cast<double>(live)) + 64 * 1024 + 64 * 4096;
       EXPECT_LE(exchange->stats().peak_bytes, bound) << "epoch " << epoch << " live " << live;
     }
     return {};
@@ -142,7 +147,8 @@ TEST(ExchangeTest, ABitThatFlippedIsNamedOnAllRanksAndTheEpochStays) {
   const auto store = SampleStore::open(rank_directory(root, 2));
   const Record victim = (*store)->manifest().records[17];
   {
-    std::fstream file(rank_directory(root, 2) + "/" + segment_name(victim.segment), std::ios::in | std::ios::out | std::ios::binary);
+    std::fstream file(rank_directory(root, 2) + "/" + segment_name(victim.segment),
+                      std::ios::in | std::ios::out | std::ios::binary);
     file.seekp(static_cast<std::streamoff>(victim.offset + 600));
     file.put('\x7f');
   }
@@ -151,11 +157,14 @@ TEST(ExchangeTest, ABitThatFlippedIsNamedOnAllRanksAndTheEpochStays) {
   for (const Status& result : results) {
     ASSERT_FALSE(result);
     EXPECT_EQ(result.error().code(), Code::kCorrupt);
-    EXPECT_NE(result.error().message().find(fmt::format("sample {}", victim.id)), std::string::npos) << result.error().message();
+    EXPECT_NE(result.error().message().find(fmt::format("sample {}", victim.id)), std::string::npos)
+        << result.error().message();
     EXPECT_NE(result.error().message().find("rank 2"), std::string::npos) << result.error().message();
-    EXPECT_NE(result.error().message().find(segment_name(victim.segment)), std::string::npos) << result.error().message();
+    EXPECT_NE(result.error().message().find(segment_name(victim.segment)), std::string::npos)
+        << result.error().message();
   }
-  for (uint32_t rank = 0; rank < 4; ++rank) EXPECT_EQ((*SampleStore::open(rank_directory(root, rank)))->manifest().epoch, 0U);
+  for (uint32_t rank = 0; rank < 4; ++rank)
+    EXPECT_EQ((*SampleStore::open(rank_directory(root, rank)))->manifest().epoch, 0U);
 }
 
 TEST(ExchangeTest, ARankThatStallsIsNamed) {
@@ -172,7 +181,8 @@ TEST(ExchangeTest, ARankThatStallsIsNamed) {
   for (const uint32_t rank : {0U, 2U}) {
     ASSERT_FALSE(results[rank]);
     EXPECT_EQ(results[rank].error().code(), Code::kUnavailable);
-    EXPECT_NE(results[rank].error().message().find("rank 1 did not answer"), std::string::npos) << results[rank].error().message();
+    EXPECT_NE(results[rank].error().message().find("rank 1 did not answer"), std::string::npos)
+        << results[rank].error().message();
   }
 }
 
@@ -194,7 +204,8 @@ TEST(ExchangeTest, StoresThatDoNotBelongTogetherAreRefused) {
     EXPECT_EQ(result.error().code(), Code::kInvalid);
   }
   // One that is missing is everyone's error.
-  for (const Status& result : on_ranks(3, [&](Group& group) { return run_epochs(root, group, options_of("0.5"), 1); })) {
+  for (const Status& result :
+       on_ranks(3, [&](Group& group) { return run_epochs(root, group, options_of("0.5"), 1); })) {
     ASSERT_FALSE(result);
     EXPECT_NE(result.error().message().find("rank 2"), std::string::npos) << result.error().message();
   }
@@ -244,7 +255,8 @@ TEST(ManifestTest, IsReadBackAndEveryCutAndFlippedBitIsNoticed) {
   const std::string bytes = encode_manifest(manifest);
   ASSERT_TRUE(parse_manifest(bytes));
   EXPECT_TRUE(*parse_manifest(bytes) == manifest);
-  for (size_t size = 0; size < bytes.size(); ++size) EXPECT_FALSE(parse_manifest(std::string_view(bytes).substr(0, size)));
+  for (size_t size = 0; size < bytes.size(); ++size)
+    EXPECT_FALSE(parse_manifest(std::string_view(bytes).substr(0, size)));
   for (size_t at = 0; at < bytes.size(); ++at) {
     std::string damaged = bytes;
     damaged[at] = static_cast<char>(damaged[at] ^ 4);
@@ -253,7 +265,8 @@ TEST(ManifestTest, IsReadBackAndEveryCutAndFlippedBitIsNoticed) {
 }
 
 TEST(ShipmentTest, MessagesCoverEveryByteInOrder) {
-  const std::vector<uint64_t> sizes = {100, 2'000'000, 512 << 10, 512, (1 << 19) - 512, 1, (uint64_t{5} << 30) + 7, 3};
+  const std::vector<uint64_t> sizes = {
+      100, 2'000'000, 512 << 10, 512, (1 << 19) - 512, 1, (uint64_t{5} << 30) + 7, 3};
   const std::vector<Cut> cuts = cut_messages(sizes);
   uint64_t at = 0;
   for (const Cut& cut : cuts) {
@@ -303,23 +316,27 @@ TEST(ShipmentTest, LargeAndSmallSamplesArriveWhereTheyBelong) {
 }
 
 TEST(GroupTest, SplitsHearOnlyEachOther) {
-  expect_all(on_ranks(6, [](Group& group) -> Status {
-    const uint32_t colour = MR_TRY(group.node());
-    auto node = MR_TRY(group.split(colour));
-    EXPECT_EQ(node->size(), 2U);
-    const auto said = MR_TRY(gather_all(*node, std::to_string(group.rank()), {5000, "testing"}));
-    const uint32_t first = group.rank() / 2 * 2;
-    EXPECT_EQ(said, (std::vector<std::string>{std::to_string(first), std::to_string(first + 1)}));
-    auto leaders = MR_TRY(group.split(node->rank()));
-    EXPECT_EQ(leaders->size(), 3U);
-    return {};
-  }, 2));
+  expect_all(on_ranks(
+      6,
+      [](Group& group) -> Status {
+        const uint32_t colour = MR_TRY(group.node());
+        auto node = MR_TRY(group.split(colour));
+        EXPECT_EQ(node->size(), 2U);
+        const auto said = MR_TRY(gather_all(*node, std::to_string(group.rank()), {5000, "testing"}));
+        const uint32_t first = group.rank() / 2 * 2;
+        EXPECT_EQ(said, (std::vector<std::string>{std::to_string(first), std::to_string(first + 1)}));
+        auto leaders = MR_TRY(group.split(node->rank()));
+        EXPECT_EQ(leaders->size(), 3U);
+        return {};
+      },
+      2));
 }
 
 TEST(GroupTest, AFailureOfOneIsTheSameErrorOnAll) {
   for (const Status& result : on_ranks(5, [](Group& group) -> Status {
          Status own;
-         if (group.rank() == 3) own = make_error(Code::kNoSpace, "the drive is full").with_hint("buy another");
+         if (group.rank() == 3)
+           own = make_error(Code::kNoSpace, "the drive is full").with_hint("buy another");
          return vote(group, own, {5000, "testing"});
        })) {
     ASSERT_FALSE(result);

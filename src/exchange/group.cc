@@ -59,7 +59,7 @@ class ThreadGroup final : public Group {
 
  private:
   Result<Request> post(const ThreadWorld::LaneKey& key, ThreadWorld::Waiting waiting,
-                       std::deque<ThreadWorld::Waiting> ThreadWorld::Lane::*queue) {
+                       std::deque<ThreadWorld::Waiting> ThreadWorld::Lane::* queue) {
     std::lock_guard lock(world_.mutex_);
     waiting.request = world_.next_request_++;
     ThreadWorld::Lane& lane = world_.lanes_[key];
@@ -153,7 +153,8 @@ std::string_view readable(const uint64_t& value) {
 }
 
 // Which of the requests did not end in time.
-Result<std::vector<size_t>> wait_all(Group& group, const std::vector<Group::Request>& requests, uint64_t timeout_ms) {
+Result<std::vector<size_t>> wait_all(Group& group, const std::vector<Group::Request>& requests,
+                                     uint64_t timeout_ms) {
   std::vector<size_t> open(requests.size());
   for (size_t i = 0; i < open.size(); ++i) open[i] = i;
   Waiter waiter(timeout_ms);
@@ -196,12 +197,14 @@ Status collect(Group& group, Gathering& gathering, const Patience& patience) {
   }
   requests.clear();
   for (uint32_t rank = 1; rank < group.size(); ++rank) {
-    if (gathering.sizes[rank] > kMaxMessage) return make_error(Code::kCorrupt, "rank {} answers nonsense", rank);
+    if (gathering.sizes[rank] > kMaxMessage)
+      return make_error(Code::kCorrupt, "rank {} answers nonsense", rank);
     gathering.parts[rank].resize(gathering.sizes[rank]);
     requests.push_back(MR_TRY(group.receive(rank, Tag::kVote, writable(gathering.parts[rank]))));
   }
   const std::vector<size_t> late = MR_TRY(wait_all(group, requests, patience.timeout_ms));
-  gathering.verdict = late.empty() ? pack(gathering.parts) : "e" + too_slow(names_of(late), patience).message();
+  gathering.verdict =
+      late.empty() ? pack(gathering.parts) : "e" + too_slow(names_of(late), patience).message();
   return {};
 }
 
@@ -221,7 +224,8 @@ Status spread(Group& group, Gathering& gathering, const Patience& patience) {
       return {};
     };
     MR_TRY(hear(Tag::kVerdictSize, writable(gathering.verdict_size)));
-    if (gathering.verdict_size > kMaxMessage) return make_error(Code::kTooLarge, "too much is said in one vote");
+    if (gathering.verdict_size > kMaxMessage)
+      return make_error(Code::kTooLarge, "too much is said in one vote");
     gathering.verdict.resize(gathering.verdict_size);
     MR_TRY(hear(Tag::kVerdict, writable(gathering.verdict)));
   } else {
@@ -266,7 +270,8 @@ Status gather(Group& group, Gathering& gathering, const Patience& patience) {
   MR_TRY(spread(group, gathering, patience));
   // What was answered was also received, except where others kept rank 0 from asking for it.
   if (gathering.verdict.starts_with('e')) return {};
-  if (!MR_TRY(wait_all(group, {size, body}, patience.timeout_ms)).empty()) return too_slow("rank 0", patience);
+  if (!MR_TRY(wait_all(group, {size, body}, patience.timeout_ms)).empty())
+    return too_slow("rank 0", patience);
   return {};
 }
 
@@ -283,7 +288,9 @@ Result<std::vector<std::string>> gather_all(Group& group, std::string_view own, 
 
 Status vote(Group& group, const Status& own, const Patience& patience) {
   std::string said;
-  if (!own) said = fmt::format("{}\n{}\n{}", static_cast<int>(own.error().code()), own.error().message(), own.error().hint());
+  if (!own)
+    said = fmt::format("{}\n{}\n{}", static_cast<int>(own.error().code()), own.error().message(),
+                       own.error().hint());
   const std::vector<std::string> all = MR_TRY(gather_all(group, said, patience));
   for (uint32_t rank = 0; rank < all.size(); ++rank) {
     if (all[rank].empty()) continue;
@@ -293,7 +300,8 @@ Status vote(Group& group, const Status& own, const Patience& patience) {
     const int code = std::atoi(all[rank].c_str());
     if (line == std::string::npos || end <= line || code < 0 || code > static_cast<int>(Code::kCancelled))
       return make_error(Code::kCorrupt, "rank {} votes nonsense", rank);
-    return make_error(static_cast<Code>(code), "rank {}: {}", rank, all[rank].substr(line + 1, end - line - 1))
+    return make_error(static_cast<Code>(code), "rank {}: {}", rank,
+                      all[rank].substr(line + 1, end - line - 1))
         .with_hint(all[rank].substr(end + 1));
   }
   return {};

@@ -1,7 +1,7 @@
 // Group: ranks that pass messages to each other. What an exchange needs of a transport, and no more.
 //
-// Messages of one pair and tag arrive in the order they were sent. A buffer belongs to the group from the call
-// until test() has said that it is done. Two transports: threads of one process (ThreadWorld) and MPI
+// Messages of one pair and tag arrive in the order they were sent. A buffer belongs to the group from the
+// call until test() has said that it is done. Two transports: threads of one process (ThreadWorld) and MPI
 // (exchange/mpi_group.h). A group is used by one thread at a time.
 #pragma once
 
@@ -23,7 +23,17 @@ namespace millrace::exchange {
 // MPI counts bytes as an int.
 inline constexpr uint64_t kMaxMessage = uint64_t{1} << 30;
 
-enum class Tag : int { kVoteSize = 1, kVote, kVerdictSize, kVerdict, kList, kSamples, kRecordSize, kRecords, kCut };
+enum class Tag : int {
+  kVoteSize = 1,
+  kVote,
+  kVerdictSize,
+  kVerdict,
+  kList,
+  kSamples,
+  kRecordSize,
+  kRecords,
+  kCut
+};
 
 class Group {
  public:
@@ -62,8 +72,8 @@ class ThreadWorld {
   friend class ThreadGroup;
   struct Waiting {
     Group::Request request = 0;
-    std::string_view bytes;      // of a send
-    std::span<std::byte> into;   // of a receive
+    std::string_view bytes;     // of a send
+    std::span<std::byte> into;  // of a receive
   };
   struct Lane {
     std::deque<Waiting> sends;
@@ -86,14 +96,14 @@ class ThreadWorld {
   const uint32_t per_node_;
   std::mutex mutex_;
   std::condition_variable joined_;
-  std::map<LaneKey, Lane> lanes_;                      // guarded by mutex_, as all below
-  std::map<Group::Request, bool> done_;                // false: too long
+  std::map<LaneKey, Lane> lanes_;                          // guarded by mutex_, as all below
+  std::map<Group::Request, bool> done_;                    // false: too long
   std::map<std::pair<uint64_t, uint64_t>, Split> splits_;  // by space and how often it was split
   uint64_t next_request_ = 1;
 };
 
-// What each rank gives, known to all. Small things: sizes, votes. A rank that does not answer within the time is
-// named in everyone's error.
+// What each rank gives, known to all. Small things: sizes, votes. A rank that does not answer within the time
+// is named in everyone's error.
 struct Patience {
   uint64_t timeout_ms = 60'000;
   std::string_view doing;  // "committing epoch 7"

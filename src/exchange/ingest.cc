@@ -38,7 +38,8 @@ class ShardSource final : public IngestSource {
         if (wanted(first + i)) ordinals.push_back(i);
       }
       const bool mapped = !net::is_url(shard.name()) && shard.index->compression() == tar::Compression::kNone;
-      if (!ordinals.empty()) MR_TRY((mapped ? read_mapped(shard, ordinals, first, take) : stream(shard, ordinals, first, take)));
+      if (!ordinals.empty())
+        MR_TRY((mapped ? read_mapped(shard, ordinals, first, take) : stream(shard, ordinals, first, take)));
       first += count;
     }
     return {};
@@ -155,8 +156,8 @@ class StoreBuilder {
       Record& record = manifest_.records[checked_];
       record.crc = crc_of(file.bytes().substr(record.offset, record.bytes));
     }
-    manifest_.segments.push_back({static_cast<uint32_t>(manifest_.segments.size()), static_cast<uint32_t>(summary.samples),
-                                  summary.stored_bytes});
+    manifest_.segments.push_back({static_cast<uint32_t>(manifest_.segments.size()),
+                                  static_cast<uint32_t>(summary.samples), summary.stored_bytes});
     return {};
   }
 
@@ -177,8 +178,8 @@ Result<uint32_t> label_of(const IngestSource::Sample& sample, const IngestOption
     if (known != classes.end()) return known->second;
     const auto number = decode::parse_label(text);
     if (number && *number >= 0 && *number < kMaxClasses) return static_cast<uint32_t>(*number);
-    return make_error(Code::kInvalid, "sample \"{}\": \"{}\" is neither a class nor a number below {}", printable(sample.key),
-                      printable(text, 40), kMaxClasses)
+    return make_error(Code::kInvalid, "sample \"{}\": \"{}\" is neither a class nor a number below {}",
+                      printable(sample.key), printable(text, 40), kMaxClasses)
         .with_hint("give the classes, one a line, with --classes FILE");
   }
   return kNoLabel;
@@ -209,13 +210,15 @@ Result<std::unique_ptr<IngestSource>> open_shards(std::vector<std::string> names
   return std::unique_ptr<IngestSource>(new ShardSource(std::move(catalogue), progress));
 }
 
-Result<std::unique_ptr<IngestSource>> open_folder(const std::string& directory, std::vector<std::string> classes) {
+Result<std::unique_ptr<IngestSource>> open_folder(const std::string& directory,
+                                                  std::vector<std::string> classes) {
   shard::RecipeBook book = MR_TRY(shard::recipes_of_directory(directory, tar::KeyRule::kFirstDot));
   MR_TRY(shard::add_classes(book, classes));
   return std::unique_ptr<IngestSource>(new FolderSource(std::move(book), std::move(classes)));
 }
 
-Result<std::vector<Manifest>> ingest(IngestSource& source, const std::string& root, const IngestOptions& options) {
+Result<std::vector<Manifest>> ingest(IngestSource& source, const std::string& root,
+                                     const IngestOptions& options) {
   const bool is_share = options.all > 0;
   std::vector<uint32_t> owners;
   if (!is_share) owners = deal_samples(options.deal, source.per_shard());

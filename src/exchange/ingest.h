@@ -1,9 +1,9 @@
 // Ingest: samples from shards or a directory into the sample stores of ranks.
 //
-// A sample gets a number in the whole data set, a label, and a checksum that goes with it from here on. Its bytes
-// stay what they are; its key gets the number in front, so that no two samples of a segment share one. Shards may
-// be addresses; only shards that hold samples of the ranks asked for are read, and of local ones only those samples.
-// Blocks the caller until done.
+// A sample gets a number in the whole data set, a label, and a checksum that goes with it from here on. Its
+// bytes stay what they are; its key gets the number in front, so that no two samples of a segment share one.
+// Shards may be addresses; only shards that hold samples of the ranks asked for are read, and of local ones
+// only those samples. Blocks the caller until done.
 #pragma once
 
 #include <cstdint>
@@ -44,25 +44,28 @@ class IngestSource {
 // Names are expanded. Indexes come from beside the shards, from their store, or from reading them once.
 Result<std::unique_ptr<IngestSource>> open_shards(std::vector<std::string> names, transfer::Stores& stores,
                                                   Progress* progress);
-// Every file is a sample, its directory its class. Classes are numbered in the order given; none given: by name.
-Result<std::unique_ptr<IngestSource>> open_folder(const std::string& directory, std::vector<std::string> classes);
+// Every file is a sample, its directory its class. Classes are numbered in the order given; none given: by
+// name.
+Result<std::unique_ptr<IngestSource>> open_folder(const std::string& directory,
+                                                  std::vector<std::string> classes);
 
 struct IngestOptions {
-  Deal deal;                     // who gets what
-  std::vector<uint32_t> ranks;   // whose stores are made here
+  Deal deal;                    // who gets what
+  std::vector<uint32_t> ranks;  // whose stores are made here
   std::string label_field = "cls";
   std::vector<std::string> classes;  // numbers of labels that are names
-  // Where the samples of the source are only this rank's share of a larger set: the first one's number and how
-  // many there are in all.
+  // Where the samples of the source are only this rank's share of a larger set: the first one's number and
+  // how many there are in all.
   uint64_t first_id = 0;
   uint64_t all = 0;  // 0: the source is the whole set
   uint64_t segment_bytes = uint64_t{64} << 20;
   Progress* progress = nullptr;
 };
 
-// One manifest for each of the ranks asked for. The stores are not there yet: `classes` is only known when every
-// rank has counted; finish_ingest() makes them.
-Result<std::vector<Manifest>> ingest(IngestSource& source, const std::string& root, const IngestOptions& options);
+// One manifest for each of the ranks asked for. The stores are not there yet: `classes` is only known when
+// every rank has counted; finish_ingest() makes them.
+Result<std::vector<Manifest>> ingest(IngestSource& source, const std::string& root,
+                                     const IngestOptions& options);
 Status finish_ingest(const std::string& root, std::vector<Manifest> manifests, uint32_t classes);
 
 }  // namespace millrace::exchange

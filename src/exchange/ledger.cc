@@ -31,7 +31,8 @@ bool is_ours(const std::string& name) {
 }
 
 // Adds one sample to an index; an error where the blocks are not exactly one.
-Status add_to_index(tar::IndexBuilder& index, tar::SampleParser& parser, std::string_view blocks, uint64_t offset) {
+Status add_to_index(tar::IndexBuilder& index, tar::SampleParser& parser, std::string_view blocks,
+                    uint64_t offset) {
   const tar::Sample* sample = MR_TRY(parser.parse(blocks));
   index.begin_sample(offset, sample->key_hash);
   for (const tar::Field& field : sample->fields) {
@@ -75,8 +76,8 @@ Result<Segment> StagedSegment::finish(std::span<Record> records) {
   }
   MR_ASSERT(offset == sample_bytes_, offset, sample_bytes_);
   MR_TRY(file_.sync());
-  const std::string bytes =
-      MR_TRY(std::move(index).finish({{all.size(), hash64(all)}, all.size(), tar::Compression::kNone, tar::KeyRule::kFirstDot}));
+  const std::string bytes = MR_TRY(std::move(index).finish(
+      {{all.size(), hash64(all)}, all.size(), tar::Compression::kNone, tar::KeyRule::kFirstDot}));
   MR_TRY(write_file_atomically(shard::index_path(path_), bytes));
   finished_ = true;
   return Segment{number_, static_cast<uint32_t>(records.size()), all.size()};
@@ -97,7 +98,8 @@ Result<std::unique_ptr<Ledger>> Ledger::open(const std::string& directory, Stora
   if (descriptor < 0) return make_system_error(errno, "opening " + lock);
   ledger->lock_ = File(descriptor, lock);
   if (::flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
-    return make_error(Code::kUnavailable, "{}: another process exchanges the samples of this store", directory)
+    return make_error(Code::kUnavailable, "{}: another process exchanges the samples of this store",
+                      directory)
         .with_hint("one process per rank; end the other one first");
   }
   MR_TRY(ledger->reopen());
@@ -113,7 +115,8 @@ Result<std::unique_ptr<Ledger>> Ledger::open(const std::string& directory, Stora
 
 Status Ledger::reopen() {
   store_ = MR_TRY(SampleStore::open(directory_));
-  for (const Segment& segment : manifest().segments) next_segment_ = std::max(next_segment_, segment.number + 1);
+  for (const Segment& segment : manifest().segments)
+    next_segment_ = std::max(next_segment_, segment.number + 1);
   return {};
 }
 
@@ -274,7 +277,8 @@ std::vector<size_t> Ledger::find_sparse() const {
   for (const Segment& segment : manifest().segments) segments.push_back({&segment, {}, 0});
   for (size_t slot = 0; slot < manifest().records.size(); ++slot) {
     const Record& record = manifest().records[slot];
-    Sparse& sparse = *std::ranges::find(segments, record.segment, [](const Sparse& one) { return one.segment->number; });
+    Sparse& sparse =
+        *std::ranges::find(segments, record.segment, [](const Sparse& one) { return one.segment->number; });
     sparse.slots.push_back(slot);
     sparse.held += record.bytes;
   }

@@ -1,14 +1,16 @@
-// Ledger: the writing side of a sample store: stage, prepare, commit, release; each survives a kill at any moment.
+// Ledger: the writing side of a sample store: stage, prepare, commit, release; each survives a kill at any
+// moment.
 //
 //   stage     arrivals go to a new segment that no manifest names; space is taken before the first byte
 //   prepare   the segment is flushed; the next epoch's manifest is written beside the current one
 //   commit    CURRENT names the next manifest: one rename
-//   release   what only the epoch before needed is freed: segments that hold nothing, pages of samples that left
+//   release   what only the epoch before needed is freed: segments that hold nothing, pages of samples that
+//   left
 //
-// Before commit a kill leaves the old epoch, after it the new one; the samples that left are there until release,
-// so the other ranks may still be at either. Space: what is held, plus what arrives, plus at most `slack` of
-// samples that left but share pages with others, plus one `piece` while those are moved together. One per
-// directory (a lock file); one thread.
+// Before commit a kill leaves the old epoch, after it the new one; the samples that left are there until
+// release, so the other ranks may still be at either. Space: what is held, plus what arrives, plus at most
+// `slack` of samples that left but share pages with others, plus one `piece` while those are moved together.
+// One per directory (a lock file); one thread.
 #pragma once
 
 #include <cstdint>

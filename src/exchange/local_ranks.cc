@@ -43,7 +43,8 @@ Result<Manifest> settled(const std::string& root, uint32_t rank, uint64_t newest
 
 uint32_t count_stores(const std::string& root) {
   uint32_t count = 0;
-  while (count < kMaxRanks && file_exists(rank_directory(root, count) + "/" + std::string(kCurrentName))) ++count;
+  while (count < kMaxRanks && file_exists(rank_directory(root, count) + "/" + std::string(kCurrentName)))
+    ++count;
   return count;
 }
 
@@ -66,13 +67,18 @@ Status run_ranks(uint32_t ranks, const std::function<Status(Group&)>& work) {
 
 Status redeal_stores(const std::string& root, uint32_t world, const ExchangeOptions& options) {
   const uint32_t there = count_stores(root);
-  if (there == 0) return make_error(Code::kNotFound, "{}: there are no sample stores", root).with_hint("make them with millrace pls ingest");
+  if (there == 0)
+    return make_error(Code::kNotFound, "{}: there are no sample stores", root)
+        .with_hint("make them with millrace pls ingest");
   const Manifest seen = MR_TRY(read_store(root, 0));
   if (there < seen.world) {
-    return make_error(Code::kNotFound, "{}: only {} of the {} stores are here: they cannot be dealt anew", root, there, seen.world)
+    return make_error(Code::kNotFound, "{}: only {} of the {} stores are here: they cannot be dealt anew",
+                      root, there, seen.world)
         .with_hint("bring all rank-* directories below one root");
   }
-  const auto open = [&](Group& group) { return Exchange::open(rank_directory(root, group.rank()), group, options); };
+  const auto open = [&](Group& group) {
+    return Exchange::open(rank_directory(root, group.rank()), group, options);
+  };
   MR_TRY(run_ranks(there, [&](Group& group) -> Status {
     MR_TRY(open(group));
     return {};
@@ -100,7 +106,8 @@ Result<VerifyReport> verify_stores(const std::string& root, Progress* progress) 
   VerifyReport report;
   report.ranks = count_stores(root);
   if (report.ranks == 0)
-    return make_error(Code::kNotFound, "{}: there are no sample stores", root).with_hint("make them with millrace pls ingest");
+    return make_error(Code::kNotFound, "{}: there are no sample stores", root)
+        .with_hint("make them with millrace pls ingest");
   uint64_t all = 0;
   for (uint32_t rank = 0; rank < report.ranks; ++rank) {
     const Manifest manifest = MR_TRY(read_store(root, rank));
@@ -118,8 +125,11 @@ Result<VerifyReport> verify_stores(const std::string& root, Progress* progress) 
     for (size_t slot = 0; slot < store->size(); ++slot) {
       const Record& record = store->manifest().records[slot];
       const auto [holder, fresh] = holders.emplace(record.id, rank);
-      if (!fresh) report.faults.push_back(fmt::format("sample {} is held by rank {} and by rank {}", record.id, holder->second, rank));
-      if (record.id >= all) report.faults.push_back(fmt::format("rank {} holds sample {} of {}", rank, record.id, all));
+      if (!fresh)
+        report.faults.push_back(
+            fmt::format("sample {} is held by rank {} and by rank {}", record.id, holder->second, rank));
+      if (record.id >= all)
+        report.faults.push_back(fmt::format("rank {} holds sample {} of {}", rank, record.id, all));
       const Status whole = store->check(slot);
       if (!whole) report.faults.push_back(fmt::format("rank {}: {}", rank, whole.error().message()));
       report.bytes += record.bytes;
@@ -134,7 +144,9 @@ Result<VerifyReport> verify_stores(const std::string& root, Progress* progress) 
     ++missing;
     first_missing = id;
   }
-  if (missing > 0) report.faults.push_back(fmt::format("{} samples are held by nobody, the first is {}", missing, first_missing));
+  if (missing > 0)
+    report.faults.push_back(
+        fmt::format("{} samples are held by nobody, the first is {}", missing, first_missing));
   return report;
 }
 

@@ -21,8 +21,8 @@ uint32_t count_stores(const std::string& root);
 // Runs `work` for every rank, each in a thread of its own; the first failure by rank.
 Status run_ranks(uint32_t ranks, const std::function<Status(Group&)>& work);
 
-// Deals the samples to `world` ranks, moving as few as possible; what a crash left half done is finished first.
-// Stores of ranks that are no more are removed when they are empty.
+// Deals the samples to `world` ranks, moving as few as possible; what a crash left half done is finished
+// first. Stores of ranks that are no more are removed when they are empty.
 Status redeal_stores(const std::string& root, uint32_t world, const ExchangeOptions& options);
 
 struct VerifyReport {
@@ -32,8 +32,8 @@ struct VerifyReport {
   uint64_t bytes = 0;
   std::vector<std::string> faults;  // sentences
 };
-// Every sample is held once, by one rank, and is what it was; a store that lags an epoch behind counts as what
-// recovery will make of it. Damage is in the report; an error is what keeps it from being made.
+// Every sample is held once, by one rank, and is what it was; a store that lags an epoch behind counts as
+// what recovery will make of it. Damage is in the report; an error is what keeps it from being made.
 Result<VerifyReport> verify_stores(const std::string& root, Progress* progress);
 
 }  // namespace millrace::exchange

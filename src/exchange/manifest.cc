@@ -50,7 +50,8 @@ Status check(const Manifest& manifest) {
     return damaged("a world that cannot be");
   if (manifest.classes > kMaxClasses) return damaged("too many classes");
   for (size_t i = 1; i < manifest.segments.size(); ++i) {
-    if (manifest.segments[i - 1].number >= manifest.segments[i].number) return damaged("segments out of order");
+    if (manifest.segments[i - 1].number >= manifest.segments[i].number)
+      return damaged("segments out of order");
   }
   for (const Record& record : manifest.records) {
     const Segment* segment = manifest.find_segment(record.segment);
@@ -145,13 +146,14 @@ std::string segment_name(uint32_t number) {
 
 uint32_t crc_of(std::string_view blocks) {
   using net::CrcKind;
-  return static_cast<uint32_t>(
-      net::crc_value(CrcKind::kCrc32c, net::crc_add(CrcKind::kCrc32c, net::crc_start(CrcKind::kCrc32c), blocks)));
+  return static_cast<uint32_t>(net::crc_value(
+      CrcKind::kCrc32c, net::crc_add(CrcKind::kCrc32c, net::crc_start(CrcKind::kCrc32c), blocks)));
 }
 
 uint64_t content_share(const std::vector<Record>& records) {
   uint64_t sum = 0;
-  for (const Record& record : records) sum += mix(mix(record.id) ^ (uint64_t{record.crc} << 32 | record.label));
+  for (const Record& record : records)
+    sum += mix(mix(record.id) ^ (uint64_t{record.crc} << 32 | record.label));
   return sum;
 }
 

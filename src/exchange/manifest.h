@@ -1,8 +1,8 @@
 // Manifest: which samples a rank holds and where in its segments they lie. The truth about a sample store.
 //
 // A store is a directory: segments (tar shards with their indexes), manifests, and CURRENT, a small file that
-// names the manifest that counts. What no counting manifest names is not there, whatever the directory says. The
-// format is in docs/formats/sample-store.md. Plain values; parsing believes nothing.
+// names the manifest that counts. What no counting manifest names is not there, whatever the directory says.
+// The format is in docs/formats/sample-store.md. Plain values; parsing believes nothing.
 #pragma once
 
 #include <cstdint>
@@ -40,11 +40,11 @@ struct Segment {
 struct Manifest {
   uint32_t rank = 0;
   uint32_t world = 1;
-  uint64_t epoch = 0;       // exchanges that were committed
-  uint64_t generation = 0;  // counts rewrites within an epoch
-  uint64_t samples = 0;     // of the whole data set
-  uint32_t classes = 0;     // labels are below; 0: none
-  std::string class_names;  // one a line, by number; may be empty
+  uint64_t epoch = 0;             // exchanges that were committed
+  uint64_t generation = 0;        // counts rewrites within an epoch
+  uint64_t samples = 0;           // of the whole data set
+  uint32_t classes = 0;           // labels are below; 0: none
+  std::string class_names;        // one a line, by number; may be empty
   std::vector<Segment> segments;  // rising
   std::vector<Record> records;    // by slot
   bool operator==(const Manifest&) const = default;

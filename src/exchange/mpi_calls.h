@@ -1,8 +1,8 @@
 // MpiCalls: MPI as a table of functions, so that only a small module of its own is linked against it.
 //
-// The binary and the Python module load libmillrace_mpi.so when they were started by mpirun, and run without MPI
-// being installed otherwise. Plain C across the seam. Functions that can fail give null, or a text that stays
-// valid until the next call.
+// The binary and the Python module load libmillrace_mpi.so when they were started by mpirun, and run without
+// MPI being installed otherwise. Plain C across the seam. Functions that can fail give null, or a text that
+// stays valid until the next call.
 #pragma once
 
 #include <cstddef>

@@ -21,7 +21,8 @@ const MillraceMpiCalls* loaded = nullptr;
 std::vector<std::string> candidates() {
   if (const char* chosen = std::getenv("MILLRACE_MPI_MODULE")) return {chosen};
   Dl_info own{};
-  if (::dladdr(reinterpret_cast<const void*>(&started_by_mpirun), &own) == 0 || own.dli_fname == nullptr) return {};
+  if (::dladdr(reinterpret_cast<const void*>(&started_by_mpirun), &own) == 0 || own.dli_fname == nullptr)
+    return {};
   char* real = ::realpath(own.dli_fname, nullptr);
   const std::string directory = directory_of(real != nullptr ? real : "/proc/self/exe");
   std::free(real);
@@ -80,7 +81,8 @@ class MpiGroup final : public Group {
   Result<Request> receive(uint32_t from, Tag tag, std::span<std::byte> into) override {
     MR_ASSERT(into.size() <= kMaxMessage, into.size());
     void* request = nullptr;
-    MR_TRY(status_of(calls_.receive(group_, from, static_cast<int>(tag), into.data(), into.size(), &request)));
+    MR_TRY(
+        status_of(calls_.receive(group_, from, static_cast<int>(tag), into.data(), into.size(), &request)));
     return add(request);
   }
   Result<bool> test(Request request) override {
@@ -124,7 +126,9 @@ class LonelyGroup final : public Group {
   LonelyGroup() : group_(world_.group(0)) {}
   uint32_t rank() const override { return 0; }
   uint32_t size() const override { return 1; }
-  Result<Request> send(uint32_t to, Tag tag, std::string_view bytes) override { return group_->send(to, tag, bytes); }
+  Result<Request> send(uint32_t to, Tag tag, std::string_view bytes) override {
+    return group_->send(to, tag, bytes);
+  }
   Result<Request> receive(uint32_t from, Tag tag, std::span<std::byte> into) override {
     return group_->receive(from, tag, into);
   }

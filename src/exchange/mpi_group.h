@@ -1,6 +1,7 @@
 // A Group over MPI, through a module that is loaded when it is needed.
 //
-// A program that was not started by mpirun never loads MPI. Messages are made and tested by one thread at a time.
+// A program that was not started by mpirun never loads MPI. Messages are made and tested by one thread at a
+// time.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +15,8 @@ namespace millrace::exchange {
 // Whether a launcher that speaks MPI started this process.
 bool started_by_mpirun();
 
-// All ranks that were started together. All of them call it. MPI is started where it is not yet, and ended with
-// the process.
+// All ranks that were started together. All of them call it. MPI is started where it is not yet, and ended
+// with the process.
 Result<std::unique_ptr<Group>> open_mpi_group();
 
 // Over MPI where mpirun started us, otherwise a group of one.

@@ -15,7 +15,8 @@ char text[MPI_MAX_ERROR_STRING + 64];
 const char* failure(int code) {
   if (code == MPI_SUCCESS) return nullptr;
   int size = 0;
-  if (MPI_Error_string(code, text, &size) != MPI_SUCCESS) std::snprintf(text, sizeof text, "MPI error %d", code);
+  if (MPI_Error_string(code, text, &size) != MPI_SUCCESS)
+    std::snprintf(text, sizeof text, "MPI error %d", code);
   return text;
 }
 
@@ -55,7 +56,8 @@ const char* start() {
     MPI_Query_thread(&level);
   }
   // The exchange runs in a thread of its own; with SERIALIZED the program must leave MPI alone meanwhile.
-  if (level < MPI_THREAD_SERIALIZED) return "MPI was started without support for threads (MPI_THREAD_MULTIPLE)";
+  if (level < MPI_THREAD_SERIALIZED)
+    return "MPI was started without support for threads (MPI_THREAD_MULTIPLE)";
   return nullptr;
 }
 
@@ -87,13 +89,15 @@ uint32_t size(void* group) {
 const char* send(void* group, uint32_t to, int tag, const void* bytes, size_t count, void** request) {
   auto* pending = new Pending{};
   *request = pending;
-  return failure(MPI_Isend(bytes, static_cast<int>(count), MPI_BYTE, static_cast<int>(to), tag, comm_of(group), &pending->request));
+  return failure(MPI_Isend(bytes, static_cast<int>(count), MPI_BYTE, static_cast<int>(to), tag,
+                           comm_of(group), &pending->request));
 }
 
 const char* receive(void* group, uint32_t from, int tag, void* into, size_t count, void** request) {
   auto* pending = new Pending{};
   *request = pending;
-  return failure(MPI_Irecv(into, static_cast<int>(count), MPI_BYTE, static_cast<int>(from), tag, comm_of(group), &pending->request));
+  return failure(MPI_Irecv(into, static_cast<int>(count), MPI_BYTE, static_cast<int>(from), tag,
+                           comm_of(group), &pending->request));
 }
 
 const char* test(void* request, int* done) {
@@ -113,7 +117,8 @@ const char* split(void* group, uint32_t colour, void** part) {
 // The lowest rank of those that share this machine's memory.
 const char* node(void* group, uint32_t* number) {
   MPI_Comm shared;
-  const char* failed = failure(MPI_Comm_split_type(comm_of(group), MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &shared));
+  const char* failed =
+      failure(MPI_Comm_split_type(comm_of(group), MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &shared));
   if (failed != nullptr) return failed;
   *number = rank(group);
   failed = failure(MPI_Bcast(number, 1, MPI_UINT32_T, 0, shared));
@@ -125,7 +130,8 @@ void abort_all(int code) {
   MPI_Abort(MPI_COMM_WORLD, code);
 }
 
-const MillraceMpiCalls kCalls = {kMpiCallsVersion, start, world, release, rank, size, send, receive, test, split, node, abort_all};
+const MillraceMpiCalls kCalls = {kMpiCallsVersion, start, world, release, rank,     size, send,
+                                 receive,          test,  split, node,    abort_all};
 
 }  // namespace
 

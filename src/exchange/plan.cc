@@ -40,7 +40,7 @@ std::vector<uint64_t> levels_of(std::vector<uint64_t> quotas) {
 }
 
 template <typename Part>
-void add_to(std::vector<Part>& parts, uint32_t peer, uint32_t Part::*who, std::span<const uint32_t> slots) {
+void add_to(std::vector<Part>& parts, uint32_t peer, uint32_t Part::* who, std::span<const uint32_t> slots) {
   const auto found = std::ranges::lower_bound(parts, peer, {}, who);
   auto at = found;
   if (found == parts.end() || (*found).*who != peer) {
@@ -52,7 +52,8 @@ void add_to(std::vector<Part>& parts, uint32_t peer, uint32_t Part::*who, std::s
 }
 
 template <typename T, size_t N>
-Result<T> parse_name(std::string_view text, const char* what, const std::pair<std::string_view, T> (&names)[N]) {
+Result<T> parse_name(std::string_view text, const char* what,
+                     const std::pair<std::string_view, T> (&names)[N]) {
   std::string known;
   for (const auto& [name, value] : names) {
     if (name == text) return value;
@@ -61,7 +62,8 @@ Result<T> parse_name(std::string_view text, const char* what, const std::pair<st
   return make_error(Code::kInvalid, "\"{}\" is no {}", text, what).with_hint("one of: " + known);
 }
 
-constexpr std::pair<std::string_view, Policy> kPolicies[] = {{"shift", Policy::kShift}, {"paper", Policy::kPaper}};
+constexpr std::pair<std::string_view, Policy> kPolicies[] = {{"shift", Policy::kShift},
+                                                             {"paper", Policy::kPaper}};
 constexpr std::pair<std::string_view, Select> kSelects[] = {{"oldest", Select::kOldest},
                                                             {"random", Select::kRandom},
                                                             {"label-aware", Select::kLabelAware},
@@ -167,7 +169,8 @@ std::vector<Planner::Flow> Planner::flows(uint32_t rank, Peer peer) const {
     const uint32_t place = layer.places[rank];
     if (layer.order[place] != rank) continue;
     for (size_t i = 0; i < layer.shifts.size(); ++i) {
-      const uint64_t amount = layer.amount / layer.shifts.size() + (i < layer.amount % layer.shifts.size() ? 1 : 0);
+      const uint64_t amount =
+          layer.amount / layer.shifts.size() + (i < layer.amount % layer.shifts.size() ? 1 : 0);
       found.push_back({layer.order[peer(place, layer.shifts[i], ranks)], amount});
     }
   }
@@ -176,7 +179,8 @@ std::vector<Planner::Flow> Planner::flows(uint32_t rank, Peer peer) const {
 
 std::vector<Planner::Flow> Planner::sends(uint32_t rank) const {
   if (options_.policy == Policy::kShift)
-    return flows(rank, [](uint32_t place, uint32_t shift, uint32_t ranks) { return (place + shift) % ranks; });
+    return flows(rank,
+                 [](uint32_t place, uint32_t shift, uint32_t ranks) { return (place + shift) % ranks; });
   std::vector<Flow> found;
   for (const Send& send : plan_paper(rank).sends) found.push_back({send.to, send.slots.size()});
   return found;
@@ -184,9 +188,11 @@ std::vector<Planner::Flow> Planner::sends(uint32_t rank) const {
 
 std::vector<Planner::Flow> Planner::receives(uint32_t rank) const {
   if (options_.policy == Policy::kShift)
-    return flows(rank, [](uint32_t place, uint32_t shift, uint32_t ranks) { return (place + ranks - shift) % ranks; });
+    return flows(
+        rank, [](uint32_t place, uint32_t shift, uint32_t ranks) { return (place + ranks - shift) % ranks; });
   std::vector<Flow> found;
-  for (const Receive& receive : plan_paper(rank).receives) found.push_back({receive.from, receive.slots.size()});
+  for (const Receive& receive : plan_paper(rank).receives)
+    found.push_back({receive.from, receive.slots.size()});
   return found;
 }
 
@@ -228,8 +234,8 @@ Result<std::vector<uint32_t>> Planner::choose(uint32_t rank, std::span<const Res
     case Select::kLabelAware: {
       std::vector<LabelFlow> wanted;
       for (const Flow& flow : flows) wanted.push_back({flow.peer, flow.count});
-      return choose_by_label({rank, residents, view_.labels, key_of(options_, Purpose::kTie, view_.epoch, rank)},
-                             wanted);
+      return choose_by_label(
+          {rank, residents, view_.labels, key_of(options_, Purpose::kTie, view_.epoch, rank)}, wanted);
     }
     case Select::kCallback:
       break;
@@ -287,7 +293,8 @@ RankPlan plan_redeal(uint32_t rank, const std::vector<uint64_t>& sizes, uint32_t
   // Those that hold most keep the odd ones: every sample that need not move stays.
   std::vector<uint32_t> largest(world);
   std::iota(largest.begin(), largest.end(), 0);
-  std::ranges::sort(largest, [&](uint32_t a, uint32_t b) { return sizes[a] != sizes[b] ? sizes[a] > sizes[b] : a < b; });
+  std::ranges::sort(
+      largest, [&](uint32_t a, uint32_t b) { return sizes[a] != sizes[b] ? sizes[a] > sizes[b] : a < b; });
   std::vector<uint64_t> wanted(sizes.size());
   for (uint32_t i = 0; i < world; ++i) wanted[largest[i]] = all / world + (i < all % world ? 1 : 0);
   RankPlan plan;
@@ -307,7 +314,8 @@ RankPlan plan_redeal(uint32_t rank, const std::vector<uint64_t>& sizes, uint32_t
       taken = 0;
     }
     if (giver == sizes.size() || taker == sizes.size()) return plan;
-    const uint64_t moved = std::min(sizes[giver] - wanted[giver] - given, wanted[taker] - sizes[taker] - taken);
+    const uint64_t moved =
+        std::min(sizes[giver] - wanted[giver] - given, wanted[taker] - sizes[taker] - taken);
     std::vector<uint32_t> slots(moved);
     if (giver == rank) {
       // The last slots leave, so that the others keep their places.

@@ -1,16 +1,16 @@
 // Plan: which samples leave a rank in an epoch, and where they go. Pure arithmetic, no I/O.
 //
-// Every rank knows the same few numbers (EpochView) and derives the same schedule from them: who sends how many
-// to whom. Which samples those are each rank decides alone, from what it holds. So nobody negotiates, nobody
-// receives from just anyone, and a plan can be replayed anywhere. Policies:
+// Every rank knows the same few numbers (EpochView) and derives the same schedule from them: who sends how
+// many to whom. Which samples those are each rank decides alone, from what it holds. So nobody negotiates,
+// nobody receives from just anyone, and a plan can be replayed anywhere. Policies:
 //
 //   shift   the ranks in keyed order; in each of a few rounds everyone sends to the one `shift` places on.
 //           Exactly as much comes as goes, nobody sends to himself, and what goes to one rank is one message.
 //   paper   the published rule: the same slots leave on every rank, one random permutation of ranks for each
 //           slot, and what arrives takes the slot number it had where it came from. Kept for comparison.
 //
-// Ranks that hold unequal numbers send unequal numbers: in layers, each a shift schedule among those ranks whose
-// quota reaches so far.
+// Ranks that hold unequal numbers send unequal numbers: in layers, each a shift schedule among those ranks
+// whose quota reaches so far.
 #pragma once
 
 #include <cstdint>
@@ -55,10 +55,10 @@ struct PlanOptions {
   Policy policy = Policy::kShift;
   Select select = Select::kOldest;
   uint64_t seed = 0;
-  // Ranks that one sends to in an epoch. With few, what arrives together comes from few places, and labels take
-  // longer to level: at 64 ranks and a tenth, 30 epochs with 4 partners, 20 with 8, 10 with 32 or all.
+  // Ranks that one sends to in an epoch. With few, what arrives together comes from few places, and labels
+  // take longer to level: at 64 ranks and a tenth, 30 epochs with 4 partners, 20 with 8, 10 with 32 or all.
   uint32_t partners = 32;
-  Choose choose;          // for kCallback
+  Choose choose;  // for kCallback
 };
 
 // What every rank knows at the start of an exchange.
@@ -115,7 +115,8 @@ class Planner {
   template <typename Peer>
   std::vector<Flow> flows(uint32_t rank, Peer peer) const;
   std::vector<uint32_t> choose_random(uint32_t rank, uint64_t count) const;
-  std::vector<uint32_t> choose_oldest(uint32_t rank, std::span<const Resident> residents, uint64_t count) const;
+  std::vector<uint32_t> choose_oldest(uint32_t rank, std::span<const Resident> residents,
+                                      uint64_t count) const;
   Result<std::vector<uint32_t>> choose(uint32_t rank, std::span<const Resident> residents,
                                        const std::vector<Flow>& flows) const;
   RankPlan plan_paper(uint32_t rank) const;

@@ -19,7 +19,8 @@ namespace {
 constexpr uint32_t kClasses = 10;
 
 // N samples in label order, dealt as asked.
-Ranks make_ranks(uint64_t samples, uint32_t ranks, Partition partition = Partition::kContiguous, uint64_t seed = 1) {
+Ranks make_ranks(uint64_t samples, uint32_t ranks, Partition partition = Partition::kContiguous,
+                 uint64_t seed = 1) {
   const std::vector<uint32_t> owners = deal_samples({partition, ranks, seed}, {samples});
   Ranks dealt(ranks);
   for (uint64_t id = 0; id < samples; ++id)
@@ -166,7 +167,8 @@ TEST(PlanTest, CallbacksThatChooseNonsenseAreRefused) {
 }
 
 TEST(PlanTest, NamesOfPoliciesAndSelectionsAreReadBack) {
-  for (const Policy policy : {Policy::kShift, Policy::kPaper}) EXPECT_EQ(*parse_policy(policy_name(policy)), policy);
+  for (const Policy policy : {Policy::kShift, Policy::kPaper})
+    EXPECT_EQ(*parse_policy(policy_name(policy)), policy);
   for (const Select select : {Select::kOldest, Select::kRandom, Select::kLabelAware, Select::kCallback})
     EXPECT_EQ(*parse_select(select_name(select)), select);
   EXPECT_FALSE(parse_policy("ring"));
@@ -186,7 +188,8 @@ TEST(SimulationTest, NoSampleIsLostOrDoubledUnderAnyPolicy) {
 }
 
 TEST(SimulationTest, FourThousandRanksArePlannedAndConserved) {
-  Simulation simulation(options_of(Policy::kShift, Select::kOldest), fraction("0.1"), make_ranks(4096 * 30, 4096));
+  Simulation simulation(options_of(Policy::kShift, Select::kOldest), fraction("0.1"),
+                        make_ranks(4096 * 30, 4096));
   const auto before = ids_of(simulation.ranks());
   for (int epoch = 0; epoch < 3; ++epoch) {
     const auto figures = simulation.step();
@@ -201,8 +204,10 @@ TEST(SimulationTest, FourThousandRanksArePlannedAndConserved) {
 TEST(SimulationTest, MixingIsWhatTheorySays) {
   constexpr uint32_t kRanks = 64;
   constexpr double kSamples = 64 * 500;
-  Simulation random(options_of(Policy::kShift, Select::kRandom), fraction("0.1"), make_ranks(64 * 500, kRanks));
-  Simulation oldest(options_of(Policy::kShift, Select::kOldest), fraction("0.1"), make_ranks(64 * 500, kRanks));
+  Simulation random(options_of(Policy::kShift, Select::kRandom), fraction("0.1"),
+                    make_ranks(64 * 500, kRanks));
+  Simulation oldest(options_of(Policy::kShift, Select::kOldest), fraction("0.1"),
+                    make_ranks(64 * 500, kRanks));
   for (int epoch = 1; epoch <= 14; ++epoch) {
     const double at_home = random.step()->home_share;
     // Leaving is never to oneself; what left comes home again by one of M-1 ways.
@@ -254,7 +259,8 @@ double batch_dispersion(Policy policy, uint32_t order_key_step) {
   constexpr uint32_t kRanks = 8;
   constexpr uint32_t kEach = 64;
   constexpr uint32_t kBatch = 8;  // per rank
-  Simulation simulation(options_of(policy, Select::kRandom), fraction("0.5"), make_ranks(kRanks * kEach, kRanks));
+  Simulation simulation(options_of(policy, Select::kRandom), fraction("0.5"),
+                        make_ranks(kRanks * kEach, kRanks));
   PairMeter meter(kRanks * kEach, 256, 5);
   for (uint64_t epoch = 0; epoch < 120; ++epoch) {
     EXPECT_TRUE(simulation.step());
@@ -293,7 +299,8 @@ TEST(SimulationTest, LabelAwareSelectionLevelsLabelsWithTheLeastVolume) {
 }
 
 TEST(SimulationTest, AnAutomaticFractionEndsAtTheFloor) {
-  Simulation simulation(options_of(Policy::kShift, Select::kOldest), fraction("auto:0.2"), make_ranks(16 * 400, 16));
+  Simulation simulation(options_of(Policy::kShift, Select::kOldest), fraction("auto:0.2"),
+                        make_ranks(16 * 400, 16));
   std::vector<uint64_t> moved;
   for (int epoch = 0; epoch < 12; ++epoch) moved.push_back(simulation.step()->moved);
   EXPECT_EQ(moved.front(), 16U * 80);
@@ -303,7 +310,8 @@ TEST(SimulationTest, AnAutomaticFractionEndsAtTheFloor) {
 }
 
 TEST(SimulationTest, PeakStorageIsBoundedByTheFraction) {
-  Simulation simulation(options_of(Policy::kShift, Select::kOldest), fraction("0.3"), make_ranks(16 * 200, 16));
+  Simulation simulation(options_of(Policy::kShift, Select::kOldest), fraction("0.3"),
+                        make_ranks(16 * 200, 16));
   for (int epoch = 0; epoch < 20; ++epoch) EXPECT_LE(simulation.step()->most_held, 260U);
 }
 
@@ -324,7 +332,8 @@ TEST(FractionTest, SchedulesAreReadAndNonsenseIsRefused) {
   EXPECT_TRUE(fraction("auto").is_automatic());
   EXPECT_EQ(fraction("auto:0.3").at(5, {0.5, 0.1}), 0.3);
   EXPECT_EQ(fraction("auto:0.3").at(5, {0.1, 0.1}), 0);
-  for (const char* bad : {"", "1.5", "-0.1", "nan", "0.1@2", "0.1,0.2", "0.1,0.2@x", "auto:", "auto:2", "0.1,0.2@5,0.3@5"})
+  for (const char* bad :
+       {"", "1.5", "-0.1", "nan", "0.1@2", "0.1,0.2", "0.1,0.2@x", "auto:", "auto:2", "0.1,0.2@5,0.3@5"})
     EXPECT_FALSE(FractionSchedule::parse(bad)) << bad;
 }
 

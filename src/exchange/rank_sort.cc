@@ -82,13 +82,15 @@ class RankSort {
     std::vector<uint64_t> bytes;
     for (const std::string& name : shards_)
       bytes.push_back(net::is_url(name) ? 1 : std::max<uint64_t>(1, MR_TRY(file_size(name))));
-    const bool local = std::ranges::none_of(shards_, [](const std::string& name) { return net::is_url(name); });
+    const bool local =
+        std::ranges::none_of(shards_, [](const std::string& name) { return net::is_url(name); });
     if (!local) std::ranges::fill(bytes, 1);
     const uint64_t all = std::accumulate(bytes.begin(), bytes.end(), uint64_t{0});
     uint64_t before = 0;
     for (size_t i = 0; i < bytes.size(); ++i) {
       // By where its middle lies.
-      owners_.push_back(static_cast<uint32_t>((before + bytes[i] / 2) * group_.size() / std::max<uint64_t>(all, 1)));
+      owners_.push_back(
+          static_cast<uint32_t>((before + bytes[i] / 2) * group_.size() / std::max<uint64_t>(all, 1)));
       before += bytes[i];
     }
     return {};
@@ -102,7 +104,8 @@ class RankSort {
       for (uint32_t i = 1; i < ranks; ++i) {
         const auto start = static_cast<uint64_t>((static_cast<unsigned __int128>(i) << 64) / ranks);
         Splitter splitter;
-        for (int shift = 56; shift >= 0; shift -= 8) splitter.order += static_cast<char>(start >> shift & 0xff);
+        for (int shift = 56; shift >= 0; shift -= 8)
+          splitter.order += static_cast<char>(start >> shift & 0xff);
         splitters_.push_back(std::move(splitter));
       }
       return {};
@@ -120,7 +123,8 @@ class RankSort {
     std::ranges::sort(found, [&](const Splitter& a, const Splitter& b) {
       return shard::comes_before(a.record(), b.record(), direction_);
     });
-    for (uint32_t i = 1; i < ranks && !found.empty(); ++i) splitters_.push_back(found[i * found.size() / ranks]);
+    for (uint32_t i = 1; i < ranks && !found.empty(); ++i)
+      splitters_.push_back(found[i * found.size() / ranks]);
     return {};
   }
 
@@ -132,11 +136,12 @@ class RankSort {
       shard::SortOptions quiet = options_.sort;
       quiet.input.progress = nullptr;
       uint64_t seen = 0;
-      const auto read = shard::read_records(shards_[number], number, quiet, [&](const RunRecord& record) -> Status {
-        append_record(into, {record.order.substr(0, 4096), record.place, {}});
-        if (++seen == kProbesOfAShard) return make_error(Code::kCancelled, "enough");
-        return {};
-      });
+      const auto read =
+          shard::read_records(shards_[number], number, quiet, [&](const RunRecord& record) -> Status {
+            append_record(into, {record.order.substr(0, 4096), record.place, {}});
+            if (++seen == kProbesOfAShard) return make_error(Code::kCancelled, "enough");
+            return {};
+          });
       if (!read && read.error().code() != Code::kCancelled) return read.error().copy();
     }
     return {};
@@ -144,9 +149,10 @@ class RankSort {
 
   uint32_t range_of(const RunRecord& record) const {
     if (options_.sort.by == shard::SortBy::kPlace) return owners_[record.place.shard];
-    const auto beyond = std::ranges::upper_bound(splitters_, record, [&](const RunRecord& a, const RunRecord& b) {
-      return shard::comes_before(a, b, direction_);
-    }, &Splitter::record);
+    const auto beyond = std::ranges::upper_bound(
+        splitters_, record,
+        [&](const RunRecord& a, const RunRecord& b) { return shard::comes_before(a, b, direction_); },
+        &Splitter::record);
     return static_cast<uint32_t>(beyond - splitters_.begin());
   }
 
@@ -158,10 +164,11 @@ class RankSort {
     Status read;
     for (size_t number = 0; number < shards_.size() && read; ++number) {
       if (owners_[number] != rank()) continue;
-      auto done = shard::read_records(shards_[number], number, options_.sort, [&](const RunRecord& record) -> Status {
-        const uint32_t range = range_of(record);
-        return range == rank() ? pile_.add(arena, record) : streams.give(range, record);
-      });
+      auto done =
+          shard::read_records(shards_[number], number, options_.sort, [&](const RunRecord& record) -> Status {
+            const uint32_t range = range_of(record);
+            return range == rank() ? pile_.add(arena, record) : streams.give(range, record);
+          });
       if (done) {
         sorted_.samples += done->samples;
         sorted_.loose_members += done->loose_members;
@@ -211,7 +218,8 @@ class RankSort {
       return {};
     };
     if (rank() > 0) {
-      const auto heard = MR_TRY(group_.receive(rank() - 1, Tag::kCut, std::as_writable_bytes(std::span(&cut, 1))));
+      const auto heard =
+          MR_TRY(group_.receive(rank() - 1, Tag::kCut, std::as_writable_bytes(std::span(&cut, 1))));
       MR_TRY(wait(heard));
     }
     before_ = cut;
@@ -241,7 +249,8 @@ class RankSort {
 
   Status write_own() {
     uint64_t all = 0;
-    for (const std::string& said : MR_TRY(gather_all(group_, std::to_string(sizes_.size()), patience("writing shards"))))
+    for (const std::string& said :
+         MR_TRY(gather_all(group_, std::to_string(sizes_.size()), patience("writing shards"))))
       all += std::strtoull(said.c_str(), nullptr, 10);
     // Without any sample there is still one, empty, shard.
     const bool writes_empty = all == 0 && rank() == 0;
@@ -262,19 +271,24 @@ class RankSort {
       std::memcpy(one, all[other].data(), sizeof one);
       if (one[0] > 0 && one[1] == rank()) from.push_back(other);
     }
-    RecordStreams streams(group_, from, RecordStreams::Hearing::kInTurn, [&](const RunRecord& record) { return write(record); });
+    RecordStreams streams(group_, from, RecordStreams::Hearing::kInTurn,
+                          [&](const RunRecord& record) { return write(record); });
     streams.set_patience(patience("writing shards"));
     Status given;
     const auto owner = static_cast<uint32_t>(before_.owner);
-    if (head_ > 0) given = each_sorted(0, head_, [&](const RunRecord& record) { return streams.give(owner, record); });
+    if (head_ > 0)
+      given = each_sorted(0, head_, [&](const RunRecord& record) { return streams.give(owner, record); });
     Status finished = streams.finish(head_ > 0 ? std::vector<uint32_t>{owner} : std::vector<uint32_t>{});
     bytes_sent_ += streams.bytes_sent();
     return given ? std::move(finished) : std::move(given);
   }
 
   Result<RankSortReport> report(const std::vector<shard::ShardSummary>& written) {
-    Json own = {{"samples", sorted_.samples}, {"loose", sorted_.loose_members}, {"runs", pile_.runs()},
-                {"spilled", pile_.spilled_bytes()}, {"shards", Json::array()}};
+    Json own = {{"samples", sorted_.samples},
+                {"loose", sorted_.loose_members},
+                {"runs", pile_.runs()},
+                {"spilled", pile_.spilled_bytes()},
+                {"shards", Json::array()}};
     for (const shard::ShardSummary& one : written)
       own["shards"].push_back({one.path, one.samples, one.tar_bytes, one.stored_bytes, one.repeated_keys});
     RankSortReport report;
@@ -288,8 +302,9 @@ class RankSort {
       report.sort.runs += one["runs"].get<uint64_t>();
       report.sort.spilled_bytes += one["spilled"].get<uint64_t>();
       for (const Json& shard : one["shards"]) {
-        report.shards.push_back({shard[0].get<std::string>(), shard[1].get<uint64_t>(), shard[2].get<uint64_t>(),
-                                 shard[3].get<uint64_t>(), shard[4].get<uint64_t>()});
+        report.shards.push_back({shard[0].get<std::string>(), shard[1].get<uint64_t>(),
+                                 shard[2].get<uint64_t>(), shard[3].get<uint64_t>(),
+                                 shard[4].get<uint64_t>()});
       }
     }
     return report;

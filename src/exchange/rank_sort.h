@@ -1,10 +1,11 @@
 // sort_over_ranks: a shard set sorted, shuffled or cut anew by all ranks together.
 //
-// The order of samples is cut into as many ranges as there are ranks. Each rank reads its share of the shards and
-// gives every sample to the rank of its range; sorts what it got, in bounded memory; and writes the shards that begin
-// in its range. Where shards begin depends on the sizes of all samples before, so the ranks tell it each other in
-// turn, and a shard that reaches into the next range gets the rest from there. Which sample comes where depends
-// neither on the ranks nor on how they share the work: the output is, byte for byte, that of one process.
+// The order of samples is cut into as many ranges as there are ranks. Each rank reads its share of the shards
+// and gives every sample to the rank of its range; sorts what it got, in bounded memory; and writes the
+// shards that begin in its range. Where shards begin depends on the sizes of all samples before, so the ranks
+// tell it each other in turn, and a shard that reaches into the next range gets the rest from there. Which
+// sample comes where depends neither on the ranks nor on how they share the work: the output is, byte for
+// byte, that of one process.
 #pragma once
 
 #include <cstdint>
@@ -27,9 +28,9 @@ struct RankSortOptions {
 };
 
 struct RankSortReport {
-  shard::SortReport sort;                  // of all ranks
+  shard::SortReport sort;                   // of all ranks
   std::vector<shard::ShardSummary> shards;  // of all ranks, in order
-  uint64_t bytes_sent = 0;                 // by this rank
+  uint64_t bytes_sent = 0;                  // by this rank
 };
 
 // All ranks call it with the same arguments and get the same report, or the same error.

@@ -57,10 +57,12 @@ std::map<std::string, std::string> contents(const std::string& directory) {
   return found;
 }
 
-std::map<std::string, std::string> by_one_process(const TemporaryDirectory& directory, const std::vector<std::string>& inputs,
+std::map<std::string, std::string> by_one_process(const TemporaryDirectory& directory,
+                                                  const std::vector<std::string>& inputs,
                                                   const RankSortOptions& options) {
   shard::ShardWriter writer(options.name, options.limits, options.output);
-  EXPECT_TRUE(shard::sort_samples(inputs, options.sort, [&](const tar::Sample& sample) { return writer.add(sample); }));
+  EXPECT_TRUE(shard::sort_samples(inputs, options.sort,
+                                  [&](const tar::Sample& sample) { return writer.add(sample); }));
   EXPECT_TRUE(writer.finish());
   return contents(directory.path());
 }
@@ -131,7 +133,8 @@ TEST(RankSortTest, AShardThatCannotBeReadIsTheSameErrorOnAllRanks) {
   }
   inputs.push_back(directory.path("absent.tar"));
   for (const Status& result : on_ranks(2, [&](Group& group) -> Status {
-         MR_TRY(sort_over_ranks(group, inputs, options_for(directory, SortBy::kKey, output.path("o-%03d.tar"))));
+         MR_TRY(
+             sort_over_ranks(group, inputs, options_for(directory, SortBy::kKey, output.path("o-%03d.tar"))));
          return {};
        })) {
     EXPECT_FALSE(result);

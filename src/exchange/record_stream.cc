@@ -177,7 +177,8 @@ Status RecordStreams::progress_receives() {
   for (Receiving& one : state_->receiving) {
     if (one.step == Receiving::kEnded) continue;
     if (one.step == Receiving::kIdle) {
-      one.request = MR_TRY(group_.receive(one.from, Tag::kRecordSize, std::as_writable_bytes(std::span(&one.size, 1))));
+      one.request =
+          MR_TRY(group_.receive(one.from, Tag::kRecordSize, std::as_writable_bytes(std::span(&one.size, 1))));
       one.step = Receiving::kSize;
     }
     while (MR_TRY(group_.test(one.request))) {
@@ -187,14 +188,17 @@ Status RecordStreams::progress_receives() {
         break;
       }
       if (one.step == Receiving::kSize) {
-        if (one.size > kMaxMessage) return make_error(Code::kCorrupt, "rank {} announces {} bytes", one.from, one.size);
+        if (one.size > kMaxMessage)
+          return make_error(Code::kCorrupt, "rank {} announces {} bytes", one.from, one.size);
         one.bytes.resize(one.size);
-        one.request = MR_TRY(group_.receive(one.from, Tag::kRecords, std::as_writable_bytes(std::span(one.bytes))));
+        one.request =
+            MR_TRY(group_.receive(one.from, Tag::kRecords, std::as_writable_bytes(std::span(one.bytes))));
         one.step = Receiving::kBytes;
         continue;
       }
       if (taken_) taken_ = each_record(one.bytes, take_);
-      one.request = MR_TRY(group_.receive(one.from, Tag::kRecordSize, std::as_writable_bytes(std::span(&one.size, 1))));
+      one.request =
+          MR_TRY(group_.receive(one.from, Tag::kRecordSize, std::as_writable_bytes(std::span(&one.size, 1))));
       one.step = Receiving::kSize;
     }
     if (state_->hearing == Hearing::kInTurn && one.step != Receiving::kEnded) break;
@@ -208,8 +212,10 @@ Status RecordStreams::finish(const std::vector<uint32_t>& to) {
     MR_TRY(post(rank));  // the end
   }
   MR_TRY(wait_until([&] {
-    return std::ranges::all_of(state_->sending, [](const auto& one) { return one.second.under_way.empty(); }) &&
-           std::ranges::all_of(state_->receiving, [](const auto& one) { return one.step == State::Receiving::kEnded; });
+    return std::ranges::all_of(state_->sending,
+                               [](const auto& one) { return one.second.under_way.empty(); }) &&
+           std::ranges::all_of(state_->receiving,
+                               [](const auto& one) { return one.step == State::Receiving::kEnded; });
   }));
   finished_ = true;
   return std::move(taken_);

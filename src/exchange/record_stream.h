@@ -1,8 +1,8 @@
 // RecordStreams: records of a sort on their way between ranks, many to many, in bounded memory.
 //
-// Each rank gives records to any rank and takes those that come for it, until every rank has said that it gives no
-// more. Records of one sender arrive in the order they were given. Whoever gives also takes: while its buffers are
-// full it handles what arrives, so no two ranks wait for each other. One thread.
+// Each rank gives records to any rank and takes those that come for it, until every rank has said that it
+// gives no more. Records of one sender arrive in the order they were given. Whoever gives also takes: while
+// its buffers are full it handles what arrives, so no two ranks wait for each other. One thread.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,8 @@ Status each_record(std::string_view message, const std::function<Status(const sh
 class RecordStreams {
  public:
   using Take = std::function<Status(const shard::RunRecord&)>;
-  // `from`: the ranks that will give something, in the order in which they are heard: all at once, or one after the
-  // other. `take` is not called again after it failed; the failure is finish()'s.
+  // `from`: the ranks that will give something, in the order in which they are heard: all at once, or one
+  // after the other. `take` is not called again after it failed; the failure is finish()'s.
   enum class Hearing { kAtOnce, kInTurn };
   RecordStreams(Group& group, std::vector<uint32_t> from, Hearing hearing, Take take);
   ~RecordStreams();

@@ -34,7 +34,8 @@ Result<Manifest> read_current(const std::string& directory) {
 }
 
 Result<std::shared_ptr<const SampleStore>> SampleStore::open(const std::string& directory) {
-  // Between reading CURRENT and the manifest it names, another epoch may be committed and the old one be gone.
+  // Between reading CURRENT and the manifest it names, another epoch may be committed and the old one be
+  // gone.
   for (int tries = 0;; ++tries) {
     const std::string stamp = file_stamp(directory + "/" + std::string(kCurrentName));
     auto manifest = read_current(directory);
@@ -52,7 +53,8 @@ Result<std::shared_ptr<const SampleStore>> SampleStore::open(const std::string& 
   }
 }
 
-Result<std::shared_ptr<const SampleStore>> SampleStore::open(const std::string& directory, Manifest manifest) {
+Result<std::shared_ptr<const SampleStore>> SampleStore::open(const std::string& directory,
+                                                             Manifest manifest) {
   const std::shared_ptr<SampleStore> store(new SampleStore);
   store->directory_ = directory;
   store->manifest_ = std::move(manifest);
@@ -79,8 +81,9 @@ std::string_view SampleStore::blocks(size_t slot) const {
 
 Status SampleStore::check_blocks(const Record& record, std::string_view blocks) const {
   if (crc_of(blocks) == record.crc) return {};
-  return make_error(Code::kCorrupt, "{}/{}: sample {} at byte {} is not what was stored (its checksum differs)",
-                    directory_, segment_name(record.segment), record.id, record.offset)
+  return make_error(Code::kCorrupt,
+                    "{}/{}: sample {} at byte {} is not what was stored (its checksum differs)", directory_,
+                    segment_name(record.segment), record.id, record.offset)
       .with_hint("take it from its source again; millrace pls verify names all such samples");
 }
 
@@ -90,7 +93,8 @@ Status SampleStore::check(size_t slot) const {
 
 std::vector<std::string> SampleStore::segment_paths() const {
   std::vector<std::string> paths;
-  for (const Segment& segment : manifest_.segments) paths.push_back(directory_ + "/" + segment_name(segment.number));
+  for (const Segment& segment : manifest_.segments)
+    paths.push_back(directory_ + "/" + segment_name(segment.number));
   return paths;
 }
 

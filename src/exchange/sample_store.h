@@ -1,8 +1,9 @@
 // SampleStore: the samples that one rank holds on local storage, read in place.
 //
-// A snapshot: the manifest that CURRENT named when it was opened, and its segments mapped into memory. Immutable,
-// safe from many threads; whoever wants to see a later epoch opens it again (is_current() says when). Samples are
-// the tar blocks they always were: nothing is decoded, and the segments are shards that any loader reads.
+// A snapshot: the manifest that CURRENT named when it was opened, and its segments mapped into memory.
+// Immutable, safe from many threads; whoever wants to see a later epoch opens it again (is_current() says
+// when). Samples are the tar blocks they always were: nothing is decoded, and the segments are shards that
+// any loader reads.
 #pragma once
 
 #include <cstdint>

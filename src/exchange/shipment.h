@@ -1,10 +1,10 @@
 // Shipment: what a rank sends and receives in one exchange: first lists of samples, then their bytes.
 //
-// Both sides know from the plan who sends how many to whom, so every receive is posted before anything is sent,
-// from a named rank, for a known size. The lists say how large each sample is; from them both sides cut the bytes
-// into the same messages: small samples gathered into messages of a MiB, large ones sent from where they lie; all are
-// received where they stay. Few messages are under way at a time, so memory is bounded.
-// One thread; it yields while there is nothing to do.
+// Both sides know from the plan who sends how many to whom, so every receive is posted before anything is
+// sent, from a named rank, for a known size. The lists say how large each sample is; from them both sides cut
+// the bytes into the same messages: small samples gathered into messages of a MiB, large ones sent from where
+// they lie; all are received where they stay. Few messages are under way at a time, so memory is bounded. One
+// thread; it yields while there is nothing to do.
 #pragma once
 
 #include <cstdint>
@@ -54,8 +54,8 @@ struct Cut {
 };
 std::vector<Cut> cut_messages(std::span<const uint64_t> sample_bytes);
 
-// Memory that small samples are gathered in; kept from one shipment to the next, because fresh pages cost more than
-// the copying.
+// Memory that small samples are gathered in; kept from one shipment to the next, because fresh pages cost
+// more than the copying.
 struct GatherPool {
   std::vector<std::unique_ptr<std::byte[]>> buffers;
 };

@@ -13,7 +13,8 @@ Result<Partition> parse_partition(std::string_view text) {
   for (const Partition one : {Partition::kRandom, Partition::kContiguous, Partition::kByShard}) {
     if (partition_name(one) == text) return one;
   }
-  return make_error(Code::kInvalid, "\"{}\" is no partition", text).with_hint("random, contiguous or by-shard");
+  return make_error(Code::kInvalid, "\"{}\" is no partition", text)
+      .with_hint("random, contiguous or by-shard");
 }
 
 std::string_view partition_name(Partition partition) {
@@ -102,7 +103,8 @@ std::vector<LabelCounts> Simulation::label_counts() const {
 EpochFigures Simulation::figures() const {
   EpochFigures figures;
   figures.epoch = epoch_;
-  for (const auto& residents : ranks_) figures.most_held = std::max<uint64_t>(figures.most_held, residents.size());
+  for (const auto& residents : ranks_)
+    figures.most_held = std::max<uint64_t>(figures.most_held, residents.size());
   const double alone = 1 / static_cast<double>(ranks_.size());
   figures.home_share = home_share();
   figures.home_theory = alone + (1 - alone) * at_home_;
@@ -120,7 +122,8 @@ Result<EpochFigures> Simulation::step() {
   const double asked = view.fraction;
   const Planner planner(options_, std::move(view));
   std::vector<RankPlan> plans;
-  for (uint32_t rank = 0; rank < ranks_.size(); ++rank) plans.push_back(MR_TRY(planner.plan(rank, ranks_[rank])));
+  for (uint32_t rank = 0; rank < ranks_.size(); ++rank)
+    plans.push_back(MR_TRY(planner.plan(rank, ranks_[rank])));
   EpochFigures done;
   Ranks after(ranks_.size());
   for (uint32_t rank = 0; rank < ranks_.size(); ++rank) {

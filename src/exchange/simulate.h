@@ -1,7 +1,8 @@
-// Simulation: all ranks of an exchange in one process, without a byte of data: the same plans, applied to lists.
+// Simulation: all ranks of an exchange in one process, without a byte of data: the same plans, applied to
+// lists.
 //
-// It answers what a run will do before it is run, for thousands of ranks, and it is what the real engine is held
-// against: after every epoch both must give the same owner hash. One thread.
+// It answers what a run will do before it is run, for thousands of ranks, and it is what the real engine is
+// held against: after every epoch both must give the same owner hash. One thread.
 #pragma once
 
 #include <cstdint>
@@ -33,17 +34,19 @@ struct Deal {
 // The rank of every sample of the data set, by number; `per_shard`: how many samples each shard has.
 std::vector<uint32_t> deal_samples(const Deal& deal, const std::vector<uint64_t>& per_shard);
 
-// Which rank holds which sample, as one number: the sum over all samples, so that ranks can add up their shares.
+// Which rank holds which sample, as one number: the sum over all samples, so that ranks can add up their
+// shares.
 uint64_t owner_share(uint32_t rank, std::span<const Resident> residents);
 uint64_t owner_hash(const Ranks& ranks);
 
-// The order in which a rank goes through its slots in an epoch: keyed by the rank, so that no two ranks walk alike.
+// The order in which a rank goes through its slots in an epoch: keyed by the rank, so that no two ranks walk
+// alike.
 std::vector<uint32_t> local_order(uint64_t seed, uint64_t epoch, uint32_t rank, uint32_t size);
 
 struct EpochFigures {
-  uint64_t epoch = 0;    // that was exchanged in; figures are of the state after it
-  double fraction = 0;   // asked for
-  uint64_t moved = 0;    // samples that changed their rank
+  uint64_t epoch = 0;   // that was exchanged in; figures are of the state after it
+  double fraction = 0;  // asked for
+  uint64_t moved = 0;   // samples that changed their rank
   uint64_t messages = 0;
   uint64_t most_sent = 0;  // by one rank
   uint64_t most_held = 0;  // by one rank, arrivals and leavers together
@@ -77,8 +80,8 @@ class Simulation {
 };
 
 // Counts how often pairs of watched samples meet, over many rounds: on one rank, or in one batch.
-// Where meetings are independent, the counts are spread as those of coin tosses: dispersion 1. A rule that keeps
-// some pairs apart and others together shows as a dispersion far above.
+// Where meetings are independent, the counts are spread as those of coin tosses: dispersion 1. A rule that
+// keeps some pairs apart and others together shows as a dispersion far above.
 class PairMeter {
  public:
   PairMeter(uint64_t samples, uint32_t watched, uint64_t seed);

@@ -72,7 +72,8 @@ Status move_samples(Group& group, const RankPlan& plan, const Moved& what) {
     Outgoing& to = outgoing.emplace_back();
     to.to = send.to;
     for (const uint32_t slot : send.slots)
-      to.samples.push_back({{slot, sample_bytes, 0, 0, 0, 0}, from.substr(slot * sample_bytes, sample_bytes)});
+      to.samples.push_back(
+          {{slot, sample_bytes, 0, 0, 0, 0}, from.substr(slot * sample_bytes, sample_bytes)});
   }
   std::vector<Incoming> incoming;
   for (const Receive& receive : plan.receives) incoming.push_back({receive.from, receive.slots.size()});
@@ -103,8 +104,9 @@ double median(std::vector<double> values) {
 }  // namespace
 
 Result<TransferRates> bench_transfer(Group& group, const TransferBench& options) {
-  // A tenth leaves, from anywhere, and every round arrives elsewhere: as with real samples, caches do not help. The
-  // raw messages take and leave their bytes in another stretch of the same memory every round, for the same reason.
+  // A tenth leaves, from anywhere, and every round arrives elsewhere: as with real samples, caches do not
+  // help. The raw messages take and leave their bytes in another stretch of the same memory every round, for
+  // the same reason.
   const uint64_t held = kHeldToLeaving * options.samples;
   std::string from(held * options.sample_bytes, 'x');
   std::string into(kPlaces * options.samples * options.sample_bytes, 'x');
@@ -125,16 +127,19 @@ Result<TransferRates> bench_transfer(Group& group, const TransferBench& options)
     const RankPlan plan = MR_TRY(planner.plan(group.rank(), residents));
     bytes = plan.sent() * options.sample_bytes;
     const auto place = [&](uint64_t number) {
-      return std::as_writable_bytes(std::span(into)).subspan(number % kPlaces * options.samples * options.sample_bytes,
-                                                             options.samples * options.sample_bytes);
+      return std::as_writable_bytes(std::span(into))
+          .subspan(number % kPlaces * options.samples * options.sample_bytes,
+                   options.samples * options.sample_bytes);
     };
     const auto by_raw = [&] {
-      const std::string_view stretch = std::string_view(from).substr(round % kHeldToLeaving * options.samples * options.sample_bytes);
+      const std::string_view stretch =
+          std::string_view(from).substr(round % kHeldToLeaving * options.samples * options.sample_bytes);
       return move_raw(group, planner, {stretch, place(2 * round), options.sample_bytes, pool});
     };
     const double raw_seconds = MR_TRY(timed(group, by_raw));
-    const double memory_seconds =
-        MR_TRY(timed(group, [&] { return move_samples(group, plan, {from, place(2 * round + 1), options.sample_bytes, pool}); }));
+    const double memory_seconds = MR_TRY(timed(group, [&] {
+      return move_samples(group, plan, {from, place(2 * round + 1), options.sample_bytes, pool});
+    }));
     if (round == 0) continue;  // pages appear, connections are made
     raw.push_back(raw_seconds);
     memory.push_back(memory_seconds);

@@ -1,8 +1,8 @@
 // How fast samples move between ranks, beside the fastest that the transport can do with the same bytes.
 //
-// Three ways, each with the plan of one epoch: `raw` large messages between buffers that are there, `memory` samples
-// scattered in memory to where they stay (lists, gathering, the engine's own messages), and `store` the whole engine
-// with files, checksums and commits. All ranks call it.
+// Three ways, each with the plan of one epoch: `raw` large messages between buffers that are there, `memory`
+// samples scattered in memory to where they stay (lists, gathering, the engine's own messages), and `store`
+// the whole engine with files, checksums and commits. All ranks call it.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct TransferBench {
   uint64_t seed = 0;
 };
 struct TransferRates {
-  double raw_seconds = 0;     // per round; the slowest rank's, the median of rounds
+  double raw_seconds = 0;  // per round; the slowest rank's, the median of rounds
   double memory_seconds = 0;
   uint64_t bytes = 0;  // that each rank sends in a round
 };

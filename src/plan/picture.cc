@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/svg.h"
 #include "base/units.h"
-#include "plan/svg.h"
 
 namespace millrace::plan {
 

@@ -1,11 +1,11 @@
 // Pictures by their structure: what is drawn, that the cut is red, and that no text lies on another.
+#include "base/svg.h"
 #include "plan/picture.h"
 
 #include <gtest/gtest.h>
 
 #include <regex>
 
-#include "plan/svg.h"
 #include "plan/sweep.h"
 #include "plan/testing/plans.h"
 #include "plan/ways.h"

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "plan/svg.h"
+#include "base/svg.h"
 #include "plan/sweep.h"
 
 namespace millrace::plan {

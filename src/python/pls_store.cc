@@ -32,7 +32,8 @@ std::vector<py::bytes> gather(const GroupHandle& own, const std::string& said, d
   Result<std::vector<std::string>> all;
   {
     const py::gil_scoped_release release;
-    all = exchange::gather_all(*own.group, said, {static_cast<uint64_t>(timeout_s * 1000), "waiting for all ranks"});
+    all = exchange::gather_all(*own.group, said,
+                               {static_cast<uint64_t>(timeout_s * 1000), "waiting for all ranks"});
   }
   std::vector<py::bytes> found;
   for (const std::string& one : value_or_raise(std::move(all))) found.emplace_back(one);
@@ -51,7 +52,8 @@ GroupHandle split(const GroupHandle& own, uint32_t colour) {
 // Bytes of the mapping, read-only; the store lives as long as the view.
 py::object view_of(const SharedStore& store, std::string_view bytes) {
   const py::capsule owner(new SharedStore(store), [](void* held) { delete static_cast<SharedStore*>(held); });
-  py::array_t<uint8_t> array(static_cast<py::ssize_t>(bytes.size()), reinterpret_cast<const uint8_t*>(bytes.data()), owner);
+  py::array_t<uint8_t> array(static_cast<py::ssize_t>(bytes.size()),
+                             reinterpret_cast<const uint8_t*>(bytes.data()), owner);
   array.attr("flags").attr("writeable") = false;
   return py::memoryview(array);
 }
@@ -66,7 +68,8 @@ py::tuple sample_of(const SharedStore& store, size_t slot, Checked checked) {
   const auto sample = parser.parse(store->blocks(slot));
   if (!sample) raise(sample.error(), store->directory());
   py::dict fields;
-  for (const tar::Field& field : (*sample)->fields) fields[to_text(field.field)] = view_of(store, field.bytes);
+  for (const tar::Field& field : (*sample)->fields)
+    fields[to_text(field.field)] = view_of(store, field.bytes);
   const std::string_view key = (*sample)->key;
   const exchange::Record& record = store->manifest().records[slot];
   const int64_t label = record.label == exchange::kNoLabel ? -1 : int64_t{record.label};
@@ -103,7 +106,8 @@ exchange::ExchangeOptions options_from(const py::dict& options) {
     py::array_t<int64_t> labels(static_cast<py::ssize_t>(residents.size()));
     for (size_t i = 0; i < residents.size(); ++i) {
       ids.mutable_data()[i] = static_cast<int64_t>(residents[i].id);
-      labels.mutable_data()[i] = residents[i].label == exchange::kNoLabel ? -1 : static_cast<int64_t>(residents[i].label);
+      labels.mutable_data()[i] =
+          residents[i].label == exchange::kNoLabel ? -1 : static_cast<int64_t>(residents[i].label);
     }
     try {
       return (*choose)(ids, labels, count).cast<std::vector<uint32_t>>();
@@ -116,7 +120,8 @@ exchange::ExchangeOptions options_from(const py::dict& options) {
 
 class ExchangeHandle {
  public:
-  ExchangeHandle(const std::string& directory, const GroupHandle& group, const py::dict& options) : group_(group.group) {
+  ExchangeHandle(const std::string& directory, const GroupHandle& group, const py::dict& options)
+      : group_(group.group) {
     exchange::ExchangeOptions chosen = options_from(options);
     Result<std::unique_ptr<Exchange>> opened;
     {
@@ -194,7 +199,8 @@ SourceHandle open_source(const std::vector<std::string>& names, const std::vecto
 }
 
 // The stores of some ranks, but for the number of classes: finish_ingest makes them.
-std::vector<exchange::Manifest> ingest(const SourceHandle& source, const std::string& root, const py::dict& options) {
+std::vector<exchange::Manifest> ingest(const SourceHandle& source, const std::string& root,
+                                       const py::dict& options) {
   exchange::IngestOptions chosen;
   chosen.deal.partition = value_or_raise(exchange::parse_partition(options["partition"].cast<std::string>()));
   chosen.deal.ranks = options["world"].cast<uint32_t>();
@@ -215,7 +221,8 @@ std::vector<exchange::Manifest> ingest(const SourceHandle& source, const std::st
 void bind_store(py::module_& module) {
   py::class_<SampleStore, std::shared_ptr<SampleStore>>(module, "PlsStore")
       .def(py::init([](const std::string& directory) {
-             return std::const_pointer_cast<SampleStore>(value_or_raise(SampleStore::open(directory), directory));
+             return std::const_pointer_cast<SampleStore>(
+                 value_or_raise(SampleStore::open(directory), directory));
            }),
            py::arg("directory"))
       .def("__len__", &SampleStore::size)
@@ -225,19 +232,26 @@ void bind_store(py::module_& module) {
       .def_property_readonly("world", [](const SampleStore& own) { return own.manifest().world; })
       .def_property_readonly("samples", [](const SampleStore& own) { return own.manifest().samples; })
       .def_property_readonly("classes", [](const SampleStore& own) { return own.manifest().classes; })
-      .def_property_readonly("class_names", [](const SampleStore& own) { return to_text(own.manifest().class_names); })
+      .def_property_readonly("class_names",
+                             [](const SampleStore& own) { return to_text(own.manifest().class_names); })
       .def_property_readonly("bytes", [](const SampleStore& own) { return own.manifest().live_bytes(); })
       .def_property_readonly("disk_bytes", &SampleStore::disk_bytes)
       .def_property_readonly("segment_paths", &SampleStore::segment_paths)
       .def_property_readonly("numbers", &SampleStore::numbers)
-      .def("ids", [](const SampleStore& own) { return column<int64_t>(own, [](const exchange::Record& one) { return one.id; }); })
+      .def("ids",
+           [](const SampleStore& own) {
+             return column<int64_t>(own, [](const exchange::Record& one) { return one.id; });
+           })
       .def("labels",
            [](const SampleStore& own) {
              return column<int64_t>(own, [](const exchange::Record& one) -> int64_t {
                return one.label == exchange::kNoLabel ? -1 : int64_t{one.label};
              });
            })
-      .def("homes", [](const SampleStore& own) { return column<int64_t>(own, [](const exchange::Record& one) { return one.home; }); })
+      .def("homes",
+           [](const SampleStore& own) {
+             return column<int64_t>(own, [](const exchange::Record& one) { return one.home; });
+           })
       .def(
           "sample",
           [](const std::shared_ptr<SampleStore>& own, size_t slot, bool check) {
@@ -253,9 +267,10 @@ void bind_ingest(py::module_& module) {
       .def_property_readonly("classes", [](const SourceHandle& own) { return own.source->classes(); });
   py::class_<exchange::Manifest>(module, "PlsManifest").def_readonly("classes", &exchange::Manifest::classes);
   module.def("pls_ingest", &ingest);
-  module.def("pls_finish_ingest", [](const std::string& root, const std::vector<exchange::Manifest>& manifests, uint32_t classes) {
-    value_or_raise(exchange::finish_ingest(root, manifests, classes), root);
-  });
+  module.def("pls_finish_ingest",
+             [](const std::string& root, const std::vector<exchange::Manifest>& manifests, uint32_t classes) {
+               value_or_raise(exchange::finish_ingest(root, manifests, classes), root);
+             });
   module.def("pls_rank_directory", &exchange::rank_directory);
   module.def("pls_count_stores", &exchange::count_stores);
   module.def("pls_redeal", [](const std::string& root, uint32_t world, const py::dict& options) {
@@ -282,7 +297,8 @@ void bind_pls_store(py::module_& module) {
       .def("split", &split)
       .def("node", [](const GroupHandle& own) { return value_or_raise(own.group->node()); });
   py::class_<ExchangeHandle>(module, "PlsExchange")
-      .def(py::init<const std::string&, const GroupHandle&, const py::dict&>(), py::arg("directory"), py::arg("group"), py::arg("options"))
+      .def(py::init<const std::string&, const GroupHandle&, const py::dict&>(), py::arg("directory"),
+           py::arg("group"), py::arg("options"))
       .def("begin", [](ExchangeHandle& own) { own.without_gil([](Exchange& one) { return one.begin(); }); })
       .def("commit", [](ExchangeHandle& own) { own.without_gil([](Exchange& one) { return one.commit(); }); })
       .def("cancel", [](ExchangeHandle& own) { own.without_gil([](Exchange& one) { return one.cancel(); }); })
@@ -294,7 +310,8 @@ void bind_pls_store(py::module_& module) {
       .def_property_readonly("epoch", [](ExchangeHandle& own) { return own.get().epoch(); })
       .def_property_readonly("is_under_way", [](ExchangeHandle& own) { return own.get().is_under_way(); })
       .def("stats", &stats_of)
-      .def("store", [](ExchangeHandle& own) { return std::const_pointer_cast<SampleStore>(own.get().store()); });
+      .def("store",
+           [](ExchangeHandle& own) { return std::const_pointer_cast<SampleStore>(own.get().store()); });
 }
 
 }  // namespace millrace::python

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-namespace millrace::plan {
+namespace millrace {
 
 double text_width(std::string_view text, double size);
 
@@ -33,4 +33,4 @@ class Svg {
 // With & < > and quotes made harmless.
 std::string escape_xml(std::string_view text);
 
-}  // namespace millrace::plan
+}  // namespace millrace

@@ -1,9 +1,9 @@
 // Text widths and elements.
-#include "plan/svg.h"
+#include "base/svg.h"
 
 #include <fmt/format.h>
 
-namespace millrace::plan {
+namespace millrace {
 
 namespace {
 
@@ -76,4 +76,4 @@ std::string Svg::finish(double width, double height) const {
       width, height, width, height, body_);
 }
 
-}  // namespace millrace::plan
+}  // namespace millrace
