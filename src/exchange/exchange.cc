@@ -39,7 +39,18 @@ Result<std::vector<T>> values_of(std::string_view bytes, size_t count) {
 Exchange::Exchange(std::unique_ptr<Ledger> ledger, Group& group, ExchangeOptions options)
     : ledger_(std::move(ledger)), group_(group), options_(std::move(options)) {}
 
-Exchange::~Exchange() = default;
+Exchange::~Exchange() {
+  // What cannot be freed now is freed when the store is opened again.
+  if (!is_under_way()) static_cast<void>(release());
+}
+
+Status Exchange::release() {
+  if (!release_due_) return {};
+  release_due_ = false;
+  Status done = ledger_->release();
+  stats_.peak_bytes = std::max(stats_.peak_bytes, ledger_->peak_bytes());
+  return done;
+}
 
 Patience Exchange::patience(std::string_view doing) const {
   return {options_.timeout_ms, doing};
@@ -229,10 +240,11 @@ Status Exchange::begin() {
   if (ledger_->is_prepared())
     return make_error(Code::kInvalid, "an exchange is prepared already: commit it first");
   thread_ = std::jthread([this] {
-    // A plan fails alike everywhere but for a callback's nonsense, so it is voted on.
+    // Not in commit(), where the trainer would wait for it.
+    Status planned = release();
     auto plan = make_plan();
-    Status planned;
-    if (!plan) planned = plan.error().copy();
+    // A plan fails alike everywhere but for a callback's nonsense, so it is voted on.
+    if (planned && !plan) planned = plan.error().copy();
     prepared_ = vote(group_, planned, patience(doing_));
     if (prepared_) prepared_ = run(*plan, ledger_->manifest().world);
   });
@@ -249,8 +261,8 @@ Status Exchange::finish() {
   MR_TRY(ledger_->commit());
   MR_TRY(vote(group_, {}, patience(doing_)));
   MR_FAULT("exchange.all_committed");
-  MR_TRY(ledger_->release());
-  stats_.peak_bytes = ledger_->peak_bytes();
+  release_due_ = true;
+  stats_.peak_bytes = std::max(stats_.peak_bytes, ledger_->peak_bytes());
   ++stats_.epochs;
   return {};
 }
@@ -286,6 +298,7 @@ Result<Exchange::Digest> Exchange::digest() {
 }
 
 Status Exchange::redeal(uint32_t world) {
+  MR_TRY(release());
   if (world == 0 || world > group_.size())
     return make_error(Code::kInvalid, "{} ranks cannot be dealt to by {}", world, group_.size());
   doing_ = fmt::format("dealing to {} ranks", world);
@@ -294,7 +307,8 @@ Status Exchange::redeal(uint32_t world) {
   for (const std::string& one : MR_TRY(gather_all(group_, bytes_of(own), patience(doing_))))
     sizes.push_back(MR_TRY(values_of<uint64_t>(one, 1)).front());
   prepared_ = run(plan_redeal(group_.rank(), sizes, world), world);
-  return finish();
+  MR_TRY(finish());
+  return release();
 }
 
 }  // namespace millrace::exchange

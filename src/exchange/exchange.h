@@ -3,7 +3,7 @@
 //   open     the rank's store as it was last committed by all; what a crash left half done is rolled forward
 //            where any rank committed it, and dropped otherwise
 //   begin    a thread of its own exchanges samples and prepares the next epoch, while training reads this one
-//   commit   waits for it; all ranks switch to the next epoch, or none
+//   commit   waits for it; all ranks switch to the next epoch, or none. What left is freed by the next begin
 //
 // Between begin and commit only that thread uses the group; otherwise only the caller. Every step that may
 // fail is voted on, so an error is the same on all ranks and the epoch stays what it was. After an error of
@@ -86,6 +86,7 @@ class Exchange {
   Status check_arrivals(std::span<const Record> records, std::span<const std::byte> bytes) const;
   Status check_leavers(const RankPlan& plan) const;
   Status finish();
+  Status release();
 
   const std::unique_ptr<Ledger> ledger_;
   Group& group_;
@@ -95,6 +96,7 @@ class Exchange {
   ExchangeStats stats_;
   std::jthread thread_;
   Status prepared_;
+  bool release_due_ = false;  // what left in the last epoch still takes space
 };
 
 }  // namespace millrace::exchange
