@@ -29,6 +29,9 @@ class CMakeBuild(build_ext):
         target = pathlib.Path(self.get_ext_fullpath(extension.name))
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(module, target)
+        mpi = module.with_name("libmillrace_mpi.so")
+        if mpi.exists():  # for ranks that mpirun starts
+            shutil.copyfile(mpi, target.with_name(mpi.name))
 
 
 (ROOT / "build").mkdir(exist_ok=True)

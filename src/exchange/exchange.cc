@@ -40,8 +40,9 @@ Exchange::Exchange(std::unique_ptr<Ledger> ledger, Group& group, ExchangeOptions
     : ledger_(std::move(ledger)), group_(group), options_(std::move(options)) {}
 
 Exchange::~Exchange() {
+  if (is_under_way()) thread_.join();
   // What cannot be freed now is freed when the store is opened again.
-  if (!is_under_way()) static_cast<void>(release());
+  static_cast<void>(release());
 }
 
 Status Exchange::release() {

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/file.h"
 #include "exchange/local_ranks.h"
 #include "exchange/shipment.h"
 #include "exchange/simulate.h"
@@ -139,6 +140,51 @@ TEST(ExchangeTest, StoresOfOneRootAreDealtAnewAndNotWhenSomeAreElsewhere) {
   ASSERT_FALSE(refused);
   EXPECT_NE(refused.error().message().find("only 1 of the 2"), std::string::npos);
   EXPECT_FALSE(verify_stores(root, nullptr)->faults.empty());
+}
+
+// Ranks that prepared the next epoch and were killed before they could commit it.
+void prepare_only(const std::string& root, uint32_t world) {
+  expect_all(on_ranks(world, [&](Group& group) -> Status {
+    auto exchange = MR_TRY(Exchange::open(rank_directory(root, group.rank()), group, options_of("0.5")));
+    return exchange->begin();
+  }));
+}
+
+TEST(ExchangeTest, WhatOneRankCommittedAllFollow) {
+  const TemporaryDirectory directory;
+  const std::string root = make_stores(directory, {60, 3});
+  const auto before = all_held(root, 3);
+  prepare_only(root, 3);
+  ASSERT_TRUE(write_file_atomically(rank_directory(root, 1) + "/CURRENT", manifest_name(1, 0) + "\n"));
+  EXPECT_TRUE(verify_stores(root, nullptr)->faults.empty());
+  expect_all(on_ranks(3, [&](Group& group) { return run_epochs(root, group, options_of("0.5"), 1); }));
+  for (uint32_t rank = 0; rank < 3; ++rank) EXPECT_EQ(read_current(rank_directory(root, rank))->epoch, 1U);
+  EXPECT_EQ(all_held(root, 3), before);
+}
+
+TEST(ExchangeTest, WhatNobodyCommittedIsDropped) {
+  const TemporaryDirectory directory;
+  const std::string root = make_stores(directory, {60, 3});
+  const auto before = all_held(root, 3);
+  prepare_only(root, 3);
+  expect_all(on_ranks(3, [&](Group& group) { return run_epochs(root, group, options_of("0.5"), 0); }));
+  for (uint32_t rank = 0; rank < 3; ++rank) EXPECT_EQ(read_current(rank_directory(root, rank))->epoch, 0U);
+  EXPECT_FALSE(std::filesystem::exists(rank_directory(root, 1) + "/" + manifest_name(1, 0)));
+  EXPECT_EQ(all_held(root, 3), before);
+}
+
+TEST(ExchangeTest, AnOldCopyOfAStoreIsRefused) {
+  const TemporaryDirectory directory;
+  const std::string root = make_stores(directory, {60, 2});
+  prepare_only(root, 2);
+  ASSERT_TRUE(write_file_atomically(rank_directory(root, 0) + "/CURRENT", manifest_name(1, 0) + "\n"));
+  std::filesystem::remove(rank_directory(root, 1) + "/" + manifest_name(1, 0));
+  for (const Status& result :
+       on_ranks(2, [&](Group& group) { return run_epochs(root, group, options_of("0.5"), 1); })) {
+    ASSERT_FALSE(result);
+    EXPECT_NE(result.error().message().find("rank 1 is at epoch 0 and cannot follow"), std::string::npos)
+        << result.error().message();
+  }
 }
 
 TEST(ExchangeTest, ABitThatFlippedIsNamedOnAllRanksAndTheEpochStays) {
