@@ -1,6 +1,7 @@
 // millrace plan show, place and sweep: pictures, and where data should live.
 #include "base/text.h"
 #include "base/units.h"
+#include "cli/picture.h"
 #include "cli/planning.h"
 #include "plan/picture.h"
 #include "plan/place.h"

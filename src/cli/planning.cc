@@ -1,18 +1,11 @@
-// Files, changes, tables and pictures of plans.
+// Files, changes and tables of plans.
 #include "cli/planning.h"
-
-#include <fcntl.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
 
 #include "base/file.h"
 #include "base/units.h"
-
-extern char** environ;
 
 namespace millrace::cli {
 
@@ -22,28 +15,6 @@ namespace {
 size_t width_of(const std::string& text) {
   return static_cast<size_t>(std::count_if(
       text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
-}
-
-Status run_renderer(const std::string& svg_path, const std::string& png_path) {
-  std::vector<std::string> words = {"rsvg-convert", "--format=png", "--zoom=2", "--output=" + png_path,
-                                    svg_path};
-  std::vector<char*> arguments;
-  for (std::string& word : words) arguments.push_back(word.data());
-  arguments.push_back(nullptr);
-  pid_t child = 0;
-  const int failure = ::posix_spawnp(&child, "rsvg-convert", nullptr, nullptr, arguments.data(), environ);
-  if (failure == ENOENT)
-    return make_error(Code::kUnavailable, "cannot draw {}: rsvg-convert is not installed", png_path)
-        .with_hint("apt install librsvg2-bin, or -o with a name that ends in .svg");
-  if (failure != 0) return make_system_error(failure, "starting rsvg-convert");
-  int how = 0;
-  while (::waitpid(child, &how, 0) < 0) {
-    if (errno != EINTR) return make_system_error(errno, "waiting for rsvg-convert");
-  }
-  if (!WIFEXITED(how) || WEXITSTATUS(how) != 0)
-    return make_error(Code::kIo, "rsvg-convert could not draw {}", png_path)
-        .with_hint("-o with a name that ends in .svg needs no renderer");
-  return {};
 }
 
 }  // namespace
@@ -130,18 +101,6 @@ std::string bar_text(double share, size_t width) {
   std::string text;
   for (size_t cell = 0; cell < width; ++cell) text += cell < full ? "█" : "░";
   return text;
-}
-
-Status write_picture(const std::string& path, const std::string& svg) {
-  if (path.ends_with(".svg")) return write_file_atomically(path, svg);
-  if (!path.ends_with(".png"))
-    return make_error(Code::kInvalid, "{} ends neither in .svg nor in .png", path).with_hint("-o flow.svg");
-  const std::string svg_path = path + ".part.svg";
-  MR_TRY(write_file_atomically(svg_path, svg));
-  const Status drawn = run_renderer(svg_path, path);
-  MR_TRY(remove_file_if_present(svg_path));
-  if (!drawn) return drawn.error().copy();
-  return {};
 }
 
 }  // namespace millrace::cli

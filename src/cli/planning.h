@@ -32,9 +32,6 @@ Json resource_json(const plan::Check& check, size_t resource);
 // A bar of `width` cells of which a share is full.
 std::string bar_text(double share, size_t width);
 
-// Writes a picture: .svg as it is, .png through rsvg-convert.
-Status write_picture(const std::string& path, const std::string& svg);
-
 void add_plan_check(CLI::App& plan, Shell& shell);
 void add_plan_parts(CLI::App& plan, Shell& shell);
 void add_plan_place(CLI::App& plan, Shell& shell);

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "base/file.h"
+#include "cli/picture.h"
 #include "cli/pls.h"
 #include "exchange/plot.h"
 
@@ -42,8 +43,6 @@ Status add_row(std::map<std::string, Points>& curves, const Json& row, const std
 }
 
 Status run(Shell& shell, const PlotFlags& flags) {
-  if (!flags.output.ends_with(".svg"))
-    return make_error(Code::kInvalid, "the picture is an SVG: \"{}\" does not end with .svg", flags.output);
   std::map<std::string, Points> curves;
   constexpr uint64_t kMost = 1 << 30;
   for (const std::string& input : flags.inputs) {
@@ -70,7 +69,7 @@ Status run(Shell& shell, const PlotFlags& flags) {
   if (drawn.empty())
     return make_error(Code::kNotFound, "there is nothing to draw in {}", flags.inputs.front());
   const std::string title = flags.title.empty() ? flags.figure + " by epoch" : flags.title;
-  MR_TRY(write_file_atomically(flags.output, exchange::draw_curves(drawn, {title, "epoch", flags.figure})));
+  MR_TRY(write_picture(flags.output, exchange::draw_curves(drawn, {title, "epoch", flags.figure})));
   if (shell.json) {
     Shell::print({{"path", flags.output}, {"curves", drawn.size()}});
   } else {
@@ -82,14 +81,15 @@ Status run(Shell& shell, const PlotFlags& flags) {
 }  // namespace
 
 void add_pls_plot(CLI::App& pls, Shell& shell) {
-  CLI::App* verb = pls.add_subcommand("plot", "Draw what runs or simulations did, epoch by epoch, as SVG");
+  CLI::App* verb =
+      pls.add_subcommand("plot", "Draw what runs or simulations did, epoch by epoch, as SVG or PNG");
   verb->fallthrough();
   auto flags = std::make_shared<PlotFlags>();
   verb->add_option("rows", flags->inputs,
                    "JSON lines: of millrace --json pls simulate or exchange, or of examples/pls/run --out")
       ->required()
       ->type_name("FILE");
-  verb->add_option("-o,--output", flags->output, "The picture")->required()->type_name("FILE.svg");
+  verb->add_option("-o,--output", flags->output, "The picture")->required()->type_name("FILE.svg|png");
   verb->add_option("--figure", flags->figure, "What is drawn: accuracy, averaged, label_distance, home_share")
       ->capture_default_str();
   verb->add_option("--title", flags->title, "What stands above it");

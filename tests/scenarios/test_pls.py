@@ -1,0 +1,39 @@
+"""millrace pls without MPI: what a simulation says, and its picture."""
+import shutil
+import xml.etree.ElementTree
+
+import pytest
+
+SIMULATE = ("pls", "simulate", "--samples", "6000", "--ranks", "8", "--epochs", "6")
+
+
+@pytest.fixture
+def rows(millrace, tmp_path):
+    for q in ("0.1", "0.3"):
+        (tmp_path / f"q{q}.jsonl").write_text(millrace("--json", *SIMULATE, "--q", q).text)
+    return ["q0.1.jsonl", "q0.3.jsonl"]
+
+
+def test_more_exchange_leaves_less_at_home(millrace):
+    shares = [millrace.json(*SIMULATE, "--q", q)[-1]["home_share"] for q in ("0", "0.1", "0.3")]
+    assert shares[0] == 1 and 0 < shares[2] < shares[1] < 1
+
+
+def test_curves_are_drawn_with_their_names(millrace, rows, tmp_path):
+    millrace("pls", "plot", *rows, "--figure", "home_share", "-o", "home.svg")
+    root = xml.etree.ElementTree.parse(tmp_path / "home.svg").getroot()
+    texts = [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert {"q0.1", "q0.3", "epoch", "home_share by epoch"} <= set(texts)
+    assert len(list(root.iter("{http://www.w3.org/2000/svg}polyline"))) == 2
+    if shutil.which("rsvg-convert"):
+        millrace("pls", "plot", *rows, "--figure", "home_share", "-o", "home.png")
+        assert (tmp_path / "home.png").read_bytes().startswith(b"\x89PNG")
+        assert not list(tmp_path.glob("*.part*"))
+
+
+def test_what_cannot_be_drawn_is_said(millrace, rows, tmp_path):
+    assert "no_such_figure" in millrace("pls", "plot", *rows, "--figure", "no_such_figure", "-o", "a.svg", code=1).err
+    assert ".svg" in millrace("pls", "plot", *rows, "--figure", "home_share", "-o", "a.gif", code=2).err
+    (tmp_path / "broken.jsonl").write_text("{")
+    assert "line 1" in millrace("pls", "plot", "broken.jsonl", "-o", "a.svg", code=None).err
+    assert not (tmp_path / "a.svg").exists()
