@@ -27,12 +27,12 @@ import shutil
 import signal
 import statistics
 import subprocess
-import sys
 import tarfile
 import time
 import urllib.request
 
 import photos
+import verdicts
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MILLRACE = str(ROOT / "build/release/millrace")
@@ -193,35 +193,11 @@ def by_turns(rounds, contenders, run=run_json):
 
 # ---- figures ---------------------------------------------------------------------------------------------------
 
-def at_least(goal):
-    return f"at least {goal}", lambda found: found >= goal
-
-
-def at_most(goal):
-    return f"at most {goal}", lambda found: found <= goal
-
-
-def spread(values):
-    return f"{statistics.median(values):,.2f} [{min(values):,.2f} to {max(values):,.2f}]"
-
-
-def judge(table, title, values, goal):
-    """Prints a line; `goal` is None, at_least(…) or at_most(…), and is asked of the median."""
-    verdict = ""
-    if goal is not None:
-        text, holds = goal
-        held = holds(statistics.median(values))
-        verdict = f"   {text}: {'reached' if held else 'MISSED'}"
-        if not held:
-            table.missed.append(f"{title}: {statistics.median(values):.2f}, {text}")
-    print(f"  {title:<58} {spread(values)}{verdict}", flush=True)
-
-
 def judge_ratio(table, title, ours, theirs, figure, goal):
     """`figure` of ours through that of theirs, round by round, and the medians of both."""
     mine, other = [figure(run) for run in ours], [figure(run) for run in theirs]
     shown = f"{title} ({statistics.median(mine):,.4g} / {statistics.median(other):,.4g})"
-    judge(table, shown, [a / b for a, b in zip(mine, other)], goal)
+    verdicts.judge(table, shown, [a / b for a, b in zip(mine, other)], goal)
 
 
 # ---- what is measured ------------------------------------------------------------------------------------------
@@ -233,11 +209,11 @@ def images(table):
         contenders = {"ours": millrace_command("images", shards, PASSES), "peer": best_peer_command("images", shards, PASSES)}
         results = by_turns(table.rounds, contenders)
         pair = (results["ours"], results["peer"])
-        judge_ratio(table, f"{name}: images/s", *pair, rate, at_least(goal))
-        judge_ratio(table, f"{name}: seconds to the first batch", *pair, lambda run: run["first"], at_most(0.3))
-        judge_ratio(table, f"{name}: CPU seconds per 1000 images", *pair, lambda run: run["cpu"] / run["samples"] * 1000, at_most(0.4))
+        judge_ratio(table, f"{name}: images/s", *pair, rate, verdicts.at_least(goal))
+        judge_ratio(table, f"{name}: seconds to the first batch", *pair, lambda run: run["first"], verdicts.at_most(0.3))
+        judge_ratio(table, f"{name}: CPU seconds per 1000 images", *pair, lambda run: run["cpu"] / run["samples"] * 1000, verdicts.at_most(0.4))
         watched = by_turns(min(table.rounds, 3), contenders, run_watched)
-        judge_ratio(table, f"{name}: peak memory, MB", watched["ours"], watched["peer"], lambda run: run["memory"] / 1e6, at_most(0.5))
+        judge_ratio(table, f"{name}: peak memory, MB", watched["ours"], watched["peer"], lambda run: run["memory"] / 1e6, verdicts.at_most(0.5))
         share_of_decoding(table, name, shards)
 
 
@@ -246,15 +222,11 @@ def mean_kilobytes(shards):
 
 
 def decode_alone(directory, passes):
-    """One decode_bench for each core, at once: images/s together, and their CPU seconds."""
+    """decode_bench with a thread for each core, timed inside from their common start: images/s and CPU seconds."""
     def run():
-        cores = os.cpu_count()
-        start = time.perf_counter()
-        running = [subprocess.Popen([str(DECODE_BENCH), "rrc", str(directory), str(passes)], stdout=subprocess.PIPE, text=True)
-                   for _ in range(cores)]
-        found = [json.loads(process.communicate()[0]) for process in running]
-        seconds = time.perf_counter() - start
-        return {"seconds": seconds, "samples": sum(one["images"] for one in found), "cpu": sum(one["seconds"] for one in found)}
+        command = [str(DECODE_BENCH), "rrc", str(directory), str(passes), str(os.cpu_count())]
+        found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+        return {"seconds": found["wall"], "samples": found["images"], "cpu": found["seconds"]}
     return run
 
 
@@ -265,8 +237,8 @@ def share_of_decoding(table, name, shards):
     directory = photo_files(name)
     results = by_turns(table.rounds, {"ours": millrace_command("images", shards, 2 * PASSES), "alone": decode_alone(directory, PASSES)})
     pair = (results["ours"], results["alone"])
-    judge_ratio(table, f"{name}: images/s, of decode_bench on all cores", *pair, rate, at_least(0.92))
-    judge_ratio(table, f"{name}: images per CPU second, of decode_bench", *pair, lambda run: run["samples"] / run["cpu"], at_least(0.92))
+    judge_ratio(table, f"{name}: images/s, of decode_bench on all cores", *pair, rate, verdicts.at_least(0.92))
+    judge_ratio(table, f"{name}: images per CPU second, of decode_bench", *pair, lambda run: run["samples"] / run["cpu"], None)
 
 
 def decoded(table):
@@ -274,7 +246,7 @@ def decoded(table):
         shards = photo_shards(name)
         print(f"\nthe same {name} images from the second epoch on, kept decoded with sides of at most 256")
         results = by_turns(table.rounds, {"ours": millrace_command("decoded", shards, 4), "peer": best_peer_command("images", shards, 1)})
-        judge_ratio(table, f"{name}, kept: images/s", results["ours"], results["peer"], rate, at_least(8))
+        judge_ratio(table, f"{name}, kept: images/s", results["ours"], results["peer"], rate, verdicts.at_least(8))
 
 
 def raw(table):
@@ -284,7 +256,7 @@ def raw(table):
         results = by_turns(table.rounds, {
             "ragged": millrace_command("ragged", shards, 8, batch), "bytes": millrace_command("bytes", shards, 8, batch),
             "peer": best_peer_command("raw", shards, 1, batch)})
-        judge_ratio(table, f"{title}: samples/s, as one array", results["ragged"], results["peer"], rate, at_least(goal))
+        judge_ratio(table, f"{title}: samples/s, as one array", results["ragged"], results["peer"], rate, verdicts.at_least(goal))
         judge_ratio(table, f"{title}: samples/s, as a list of bytes", results["bytes"], results["peer"], rate, None)
 
 
@@ -292,11 +264,11 @@ def handover(table):
     print("\nbatches of 64 x 3 x 224 x 224 float32, 38.5 MB")
     command = millrace_command("handover", photo_shards("small")[:2], 1)
     ready = [statistics.median(run_json(command)["next_us"]) for _ in range(table.rounds)]
-    judge(table, "next() of a batch that is ready, microseconds", ready, at_most(50))
+    verdicts.judge(table, "next() of a batch that is ready, microseconds", ready, verdicts.at_most(50))
     shards = square_shards()
     results = by_turns(table.rounds, {"ours": millrace_command("kept", shards, 40), "peer": best_peer_command("ready", [], 10)})
     judge_ratio(table, "GB/s of batches, from pixels in memory", results["ours"], results["peer"],
-                lambda run: run["bytes"] / run["seconds"] / 1e9, at_least(5))
+                lambda run: run["bytes"] / run["seconds"] / 1e9, verdicts.at_least(5))
 
 
 class Store:
@@ -354,32 +326,16 @@ def http(table):
     epochs = 4
     print(f"\n{size:.2f} GB of 114 660-byte samples in a store on this machine, over HTTP")
     with Store(shards) as urls:
-        for title, spec, goal in [("receive and untar", "key", at_least(5)), ("receive, untar, into batches", "bytes:jpg label:cls", None)]:
+        for title, spec, goal in [("receive and untar", "key", verdicts.at_least(5)), ("receive, untar, into batches", "bytes:jpg label:cls", None)]:
             load(urls, "--spec", spec)
             runs = [load(urls, "--spec", spec, "--epochs", str(epochs)) for _ in range(table.rounds)]
-            judge(table, f"{title}: GB per CPU second", [epochs * size / run["cpu"] for run in runs], goal)
+            verdicts.judge(table, f"{title}: GB per CPU second", [epochs * size / run["cpu"] for run in runs], goal)
         runs = [load(urls, "--spec", "bytes:jpg label:cls", "--shuffle", "2000", "--au", "resnet50-h100") for _ in range(table.rounds)]
-        judge(table, "accelerator utilisation, resnet50-h100", [run["accelerator_utilisation"] for run in runs], at_least(0.95))
+        verdicts.judge(table, "accelerator utilisation, resnet50-h100", [run["accelerator_utilisation"] for run in runs], verdicts.at_least(0.95))
 
 
 CASES = {call.__name__: call for call in (images, decoded, raw, handover, http)}
 
 
-def main():
-    import argparse
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("cases", nargs="*", help=f"which of {', '.join(CASES)} (default: all)")
-    parser.add_argument("--rounds", type=int, default=5)
-    arguments = parser.parse_args()
-    for name in arguments.cases:
-        if name not in CASES:
-            parser.error(f"{name} is none of: {' '.join(CASES)}")
-    table = argparse.Namespace(rounds=arguments.rounds, missed=[])
-    for name in arguments.cases or CASES:
-        CASES[name](table)
-    print("\n" + ("all goals reached" if not table.missed else "goals missed:\n  " + "\n  ".join(table.missed)))
-    sys.exit(1 if table.missed else 0)
-
-
 if __name__ == "__main__":
-    main()
+    verdicts.main(__doc__, CASES)

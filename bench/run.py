@@ -25,6 +25,7 @@ import exchange
 import loader
 import store_get
 import store_put
+import verdicts
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MILLRACE = str(ROOT / "build/release/millrace")
@@ -289,31 +290,39 @@ def bench_image(table):
 
 
 def bench_get(table):
-    store_get.run(True, False, table.rounds, 2)
+    store_get.run(table, store_get.CASES)
 
 
 def bench_get_bbr(table):
-    store_get.run(False, False, table.rounds, 2, [case for case in store_get.CASES if case[0] == "1 MiB"])
+    store_get.run(table, store_get.BBR_CASES, namespace=False)
 
 
 def bench_get_https(table):
-    store_get.run(True, True, table.rounds, 2, [case for case in store_get.CASES if case[1] >= 1 << 20])
+    store_get.run(table, store_get.HTTPS_CASES, https=True)
+
+
+def bench_get_beside(table):
+    store_get.beside(table)
 
 
 def bench_put(table):
-    store_put.put_large(table.rounds)
+    store_put.put_large(table)
 
 
 def bench_put_small(table):
-    store_put.put_small(table.rounds)
+    store_put.put_small(table)
+
+
+def bench_put_packed(table):
+    store_put.put_packed(table)
 
 
 def bench_cold(table):
-    store_put.cold(table.rounds)
+    store_put.cold(table)
 
 
 def bench_million(table):
-    store_put.million(table.rounds)
+    store_put.million(table)
 
 
 def bench_webdataset(table):
@@ -355,7 +364,6 @@ def bench_loader_http(table):
 
 def bench_exchange(table):
     for case in exchange.CASES.values():
-        exchange.WORK.mkdir(parents=True, exist_ok=True)
         case(table)
 
 
@@ -379,8 +387,7 @@ def main():
             parser.error(f"{name} is none of: {chr(32).join(BENCHES)}")
     for name in arguments.names or BENCHES:
         BENCHES[name](table)
-    print("\n" + ("all goals reached" if not table.missed else "goals missed:\n  " + "\n  ".join(table.missed)))
-    sys.exit(1 if table.missed else 0)
+    verdicts.conclude(table)
 
 
 if __name__ == "__main__":

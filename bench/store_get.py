@@ -4,6 +4,7 @@
     ./dev bench get              plain, Reno for both (a network namespace whose default it is)
     ./dev bench get_bbr          as the host comes, where its default is BBR
     ./dev bench get_https        TLS 1.3, AES-128-GCM
+    ./dev bench get_beside       how long a small object takes while the same thread sends large ones
 
 The server is pinned to one core and the client to the other. Reported per size and number of connections: the ratio
 of requests per second, and of the server's CPU time per request, as median and spread of the rounds.
@@ -19,6 +20,8 @@ import subprocess
 import time
 import urllib.request
 
+from verdicts import at_least, at_most, conclude, judge
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MILLRACE = str(ROOT / "build/release/millrace")
 LOAD = str(ROOT / "build/release/bench/http_load")
@@ -26,9 +29,15 @@ WORK = ROOT / "build/bench-store"
 NAMESPACE = "millrace-bench"
 MILLRACE_PORT, NGINX_PORT = 9470, 9471
 
-# name, bytes, connections
-CASES = [("4 KB", 4096, 64), ("64 KB", 65536, 1), ("64 KB", 65536, 16), ("64 KB", 65536, 64), ("1 MiB", 1 << 20, 16),
-         ("100 MB", 100_000_000, 4)]
+# name, bytes, connections, goals
+MEDIUM = {"rate": at_least(1.25), "cpu": at_most(0.8)}
+LARGE = {"rate": at_least(1.0), "cpu": at_most(1.0)}
+CASES = [("4 KB", 4096, 64, {"rate": at_least(1.35), "cpu": at_most(0.75)}),
+         ("64 KB", 65536, 1, {"rate": at_least(5), "slowest": at_most(10)}),
+         ("64 KB", 65536, 16, MEDIUM), ("64 KB", 65536, 64, MEDIUM),
+         ("1 MiB", 1 << 20, 16, LARGE), ("100 MB", 100_000_000, 4, LARGE)]
+BBR_CASES = [("1 MiB", 1 << 20, 16, {"rate": at_least(2)})]
+HTTPS_CASES = [("1 MiB", 1 << 20, 16, {"rate": at_least(1.1)}), ("100 MB", 100_000_000, 4, {"rate": at_least(1.1)})]
 
 NGINX = """
 worker_processes 1;
@@ -92,8 +101,8 @@ def write_and_read_again(path, content):
 
 
 class Servers:
-    def __init__(self, namespace, https):
-        self.namespace, self.https = namespace, https
+    def __init__(self, namespace, https, sizes):
+        self.namespace, self.https, self.sizes = namespace, https, sizes
         self.processes = []
 
     def __enter__(self):
@@ -117,12 +126,11 @@ class Servers:
         self.start("millrace", [MILLRACE, "up", "--data", str(WORK / "data"), "--listen", f"127.0.0.1:{MILLRACE_PORT}", "--set", "threads=1",
                                 "--set", "scrub_rate=0"] + arguments, 0)
         time.sleep(1.5)
-        for name, size, _ in CASES:
+        for size in self.sizes:
             path = WORK / f"files/bench/{size}"
-            if not path.exists():
-                write_and_read_again(path, os.urandom(size))
-                subprocess.run(in_namespace(["curl", "-skf", "-T", str(path), f"{scheme}://127.0.0.1:{MILLRACE_PORT}/bench/{size}"], self.namespace),
-                               check=True, stdout=subprocess.DEVNULL)
+            write_and_read_again(path, os.urandom(size))
+            subprocess.run(in_namespace(["curl", "-skf", "-T", str(path), f"{scheme}://127.0.0.1:{MILLRACE_PORT}/bench/{size}"], self.namespace),
+                           check=True, stdout=subprocess.DEVNULL)
         return self
 
     def start(self, name, command, core):
@@ -139,52 +147,75 @@ class Servers:
         if self.namespace:
             subprocess.run(["ip", "netns", "del", NAMESPACE])
 
+    def ask(self, name, size, connections, seconds):
+        """A client that has begun."""
+        port = MILLRACE_PORT if name == "millrace" else NGINX_PORT
+        command = [LOAD] + (["--tls"] if self.https else []) + ["127.0.0.1", str(port), f"/bench/{size}", str(connections), str(seconds)]
+        return subprocess.Popen(in_namespace(["taskset", "-c", "1"] + command, self.namespace), stdout=subprocess.PIPE, text=True)
+
     def measure(self, name, size, connections, seconds):
         process = getattr(self, name)
-        port = MILLRACE_PORT if name == "millrace" else NGINX_PORT
         before = cpu_seconds(process.pid)
-        command = [LOAD] + (["--tls"] if self.https else []) + ["127.0.0.1", str(port), f"/bench/{size}", str(connections), str(seconds)]
-        done = subprocess.run(in_namespace(["taskset", "-c", "1"] + command, self.namespace), capture_output=True, text=True)
-        if done.returncode != 0:
-            raise SystemExit(f"the client failed against {name}: {done.stderr}")
-        result = json.loads(done.stdout)
+        result = answered(self.ask(name, size, connections, seconds))
         result["cpu"] = cpu_seconds(process.pid) - before
         result["rate"] = result["requests"] / result["seconds"]
         result["cpu_per_request"] = result["cpu"] / max(result["requests"], 1)
         return result
 
 
-def spread(values):
-    return f"{statistics.median(values):.2f} [{min(values):.2f} to {max(values):.2f}]"
+def answered(client):
+    said = client.communicate()[0]
+    if client.returncode != 0:
+        raise SystemExit("the client failed")
+    return json.loads(said)
 
 
-def run(namespace, https, rounds, seconds, cases=CASES):
-    rows = []
-    with Servers(namespace, https) as servers:
-        for name, size, connections in cases:
+def beside(table, small=4096, large=100_000_000, seconds=3):
+    """One connection asks for a small object while four take large ones."""
+    with Servers(True, False, [small, large]) as servers:
+        results = {"millrace": [], "nginx": []}
+        rates = {"millrace": [], "nginx": []}
+        for who in results:
+            servers.measure(who, large, 4, 0.3)
+        for _ in range(table.rounds):
+            for who in results:
+                streams = servers.ask(who, large, 4, seconds)
+                time.sleep(0.3)
+                results[who].append(servers.measure(who, small, 1, seconds - 0.6))
+                taken = answered(streams)
+                rates[who].append(taken["bytes"] / taken["seconds"] / 1e9)
+        print("\n4 KB on one connection, beside four of 100 MB")
+        for who, runs in results.items():
+            print(f"  {who:<10} p50 {statistics.median(one['p50'] for one in runs) * 1e3:.2f} ms, p99 {statistics.median(one['p99'] for one in runs) * 1e3:.2f} ms; "
+                  f"the large ones {statistics.median(rates[who]):.2f} GB/s")
+        pairs = list(zip(results["millrace"], results["nginx"]))
+        judge(table, "small beside large: median latency, ratio", [ours["p50"] / theirs["p50"] for ours, theirs in pairs], at_most(1.0))
+        judge(table, "small beside large: p99, ratio", [ours["p99"] / theirs["p99"] for ours, theirs in pairs], at_most(1.0))
+
+
+def run(table, cases, namespace=True, https=False, seconds=2):
+    with Servers(namespace, https, sorted({size for _, size, _, _ in cases})) as servers:
+        for name, size, connections, goals in cases:
             results = {"millrace": [], "nginx": []}
             for who in results:
                 servers.measure(who, size, connections, 0.3)
-            for _ in range(rounds):
+            for _ in range(table.rounds):
                 for who in results:
                     results[who].append(servers.measure(who, size, connections, seconds))
             pairs = list(zip(results["millrace"], results["nginx"]))
-            row = {
-                "case": f"{name}, {connections} connections",
-                "requests": statistics.median(r["rate"] for r in results["millrace"]),
-                "gb_per_s": statistics.median(r["bytes"] / r["seconds"] / 1e9 for r in results["millrace"]),
-                "ratio": spread([ours["rate"] / theirs["rate"] for ours, theirs in pairs]),
-                "cpu_ratio": spread([ours["cpu_per_request"] / theirs["cpu_per_request"] for ours, theirs in pairs]),
-                "us_per_request": statistics.median(r["cpu_per_request"] * 1e6 for r in results["millrace"]),
-                "nginx_us": statistics.median(r["cpu_per_request"] * 1e6 for r in results["nginx"]),
-                "slowest_ms": max(r["slowest"] for r in results["millrace"]) * 1e3,
-                "nginx_slowest_ms": max(r["slowest"] for r in results["nginx"]) * 1e3,
-            }
-            rows.append(row)
-            print(f"{row['case']:26} {row['requests']:10.0f} req/s {row['gb_per_s']:6.2f} GB/s   rate x{row['ratio']}   "
-                  f"cpu/request x{row['cpu_ratio']}  ({row['us_per_request']:.1f} us, nginx {row['nginx_us']:.1f})   "
-                  f"slowest {row['slowest_ms']:.1f} ms (nginx {row['nginx_slowest_ms']:.1f})", flush=True)
-    return rows
+            median = {who: {what: statistics.median(one[what] for one in runs) for what in ("rate", "cpu_per_request", "bytes", "seconds")}
+                      for who, runs in results.items()}
+            slowest = {who: max(one["slowest"] for one in runs) * 1e3 for who, runs in results.items()}
+            case = f"{name}, {connections} connections" if connections > 1 else f"{name}, 1 connection"
+            print(f"\n{case}" + (", TLS" if https else ""))
+            for who, found in median.items():
+                print(f"  {who:<10} {found['rate']:12,.0f} requests/s {found['bytes'] / found['seconds'] / 1e9:8.2f} GB/s "
+                      f"{found['cpu_per_request'] * 1e6:10.1f} us of CPU each   slowest {slowest[who]:.1f} ms")
+            judge(table, f"{case}: requests/s, ratio", [ours["rate"] / theirs["rate"] for ours, theirs in pairs], goals.get("rate"))
+            judge(table, f"{case}: CPU per request, ratio", [ours["cpu_per_request"] / theirs["cpu_per_request"] for ours, theirs in pairs],
+                  goals.get("cpu"))
+            if "slowest" in goals:
+                judge(table, f"{case}: slowest answer of all, ms", [slowest["millrace"]], goals["slowest"])
 
 
 if __name__ == "__main__":
@@ -196,5 +227,8 @@ if __name__ == "__main__":
     parser.add_argument("--seconds", type=float, default=2)
     parser.add_argument("--case", action="append", help="only cases whose name contains this")
     options = parser.parse_args()
-    chosen = [case for case in CASES if not options.case or any(part in f"{case[0]}, {case[2]} connections" for part in options.case)]
-    run(not options.host_default, options.https, options.rounds, options.seconds, chosen)
+    known = HTTPS_CASES if options.https else BBR_CASES if options.host_default else CASES
+    chosen = [case for case in known if not options.case or any(part in f"{case[0]}, {case[2]} connections" for part in options.case)]
+    asked = argparse.Namespace(rounds=options.rounds, missed=[])
+    run(asked, chosen, not options.host_default, options.https, options.seconds)
+    conclude(asked)

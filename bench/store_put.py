@@ -3,23 +3,30 @@
 
     ./dev bench put          100 MB objects: recv + write + fdatasync + rename, one connection
     ./dev bench put_small    4 KB objects: create + fdatasync + rename with 64 threads on the same drive
+    ./dev bench put_packed   .tgz and .tar.zst, unpacked on their way for the index: the same bytes under a name without suffix
     ./dev bench cold         a cold object: nginx' sendfile of a cold file
     ./dev bench million      listing and starting with a million objects
 
 Contenders run by turns; ratios are taken within a round; median and spread are shown.
 """
 
+import contextlib
+import io
 import json
 import os
 import pathlib
+import random
 import shutil
 import signal
 import statistics
 import subprocess
+import tarfile
 import time
 import urllib.request
 
-from store_get import LOAD, MILLRACE, NGINX, ROOT, WORK, cpu_seconds, spread
+import verdicts
+from store_get import MILLRACE, NGINX, ROOT, WORK, cpu_seconds
+from verdicts import at_least, at_most, judge
 
 PUT = str(ROOT / "build/release/bench/http_put")
 STORE_PORT, PEER_PORT = 9472, 9473
@@ -78,7 +85,7 @@ def measured(pid, port, prefix, size, connections, count):
     return result
 
 
-def put_large(rounds):
+def put_large(table):
     """100 MB, one stream at a time."""
     fresh()
     (WORK / "peer").mkdir()
@@ -86,7 +93,7 @@ def put_large(rounds):
     with node() as store, Process([PUT, "server", PEER_PORT, WORK / "peer"], "peer.log") as peer:
         make_bucket("bench")
         time.sleep(0.3)
-        for number in range(rounds + 1):
+        for number in range(table.rounds + 1):
             a = measured(store, STORE_PORT, f"/bench/{number}-", 100_000_000, 1, 5)
             b = measured(peer, PEER_PORT, f"/bench/{number}-", 100_000_000, 1, 5)
             if number > 0:
@@ -95,9 +102,10 @@ def put_large(rounds):
             for path in (WORK / "peer").iterdir():
                 path.unlink()
     gb = [run["bytes"] / run["seconds"] / 1e9 for run in ours]
-    print(f"durable PUT of 100 MB: {statistics.median(gb):.2f} GB/s, rate x{spread([a['rate'] / b['rate'] for a, b in zip(ours, theirs)])}, "
-          f"CPU per GB x{spread([a['cpu_per_gb'] / b['cpu_per_gb'] for a, b in zip(ours, theirs)])} "
-          f"({statistics.median(a['cpu_per_gb'] for a in ours):.2f} s/GB, peer {statistics.median(b['cpu_per_gb'] for b in theirs):.2f})", flush=True)
+    print(f"\ndurable PUT of 100 MB: {statistics.median(gb):.2f} GB/s, {statistics.median(a['cpu_per_gb'] for a in ours):.2f} CPU s/GB "
+          f"(peer {statistics.median(b['cpu_per_gb'] for b in theirs):.2f})")
+    judge(table, "durable PUT of 100 MB: rate, ratio", [a["rate"] / b["rate"] for a, b in zip(ours, theirs)], at_least(1.4))
+    judge(table, "durable PUT of 100 MB: CPU per GB, ratio", [a["cpu_per_gb"] / b["cpu_per_gb"] for a, b in zip(ours, theirs)], at_most(0.7))
 
 
 def files_with_threads(directory, size, threads, count):
@@ -106,13 +114,13 @@ def files_with_threads(directory, size, threads, count):
     return count / json.loads(done.stdout)["seconds"]
 
 
-def put_small(rounds):
+def put_small(table):
     fresh()
     ratios, rates, slow = [], [], []
     with node() as store:
         make_bucket("bench")
         client(STORE_PORT, "/bench/warm-", 4096, 64, 2000)
-        for number in range(rounds):
+        for number in range(table.rounds):
             directory = WORK / f"files{number}"
             directory.mkdir()
             theirs = files_with_threads(directory, 4096, 64, 4000)
@@ -121,8 +129,52 @@ def put_small(rounds):
             ratios.append(ours["rate"] / theirs)
             rates.append(ours["rate"])
             slow.append(ours["p99"])
-    print(f"durable PUT of 4 KB, 64 connections: {statistics.median(rates):.0f} /s, x{spread(ratios)} of create+fdatasync+rename, "
-          f"p99 {statistics.median(slow) * 1e3:.1f} ms", flush=True)
+    print(f"\ndurable PUT of 4 KB, 64 connections: {statistics.median(rates):.0f} /s, p99 {statistics.median(slow) * 1e3:.1f} ms")
+    judge(table, "durable PUT of 4 KB: rate, of create+fdatasync+rename", ratios, at_least(3))
+
+
+def make_packed():
+    """A tar of images and texts, a tenth of the bytes text, as gzip and as zstd."""
+    rng = random.Random(1)
+    words = [rng.randbytes(rng.randint(2, 6)).hex() for _ in range(4000)]
+    with tarfile.open(WORK / "plain.tar", "w") as out:
+        for number in range(1000):
+            for name, data in (("jpg", rng.randbytes(100_000)), ("txt", " ".join(rng.choices(words, k=1500)).encode())):
+                member = tarfile.TarInfo(f"{number:06}.{name}")
+                member.size = len(data)
+                out.addfile(member, io.BytesIO(data))
+    packed = {"tgz": WORK / "shard.tgz", "tar.zst": WORK / "shard.tar.zst"}
+    with open(packed["tgz"], "wb") as out:
+        subprocess.run(["gzip", "-c", WORK / "plain.tar"], stdout=out, check=True)
+    subprocess.run(["zstd", "-q", WORK / "plain.tar", "-o", packed["tar.zst"]], check=True)
+    return packed
+
+
+def put_packed(table):
+    """Unpacking against storing; the answer comes when both are done."""
+    fresh()
+    packed = make_packed()
+    with node() as store:
+        make_bucket("bench")
+
+        def send(path, key):
+            before, begun = cpu_seconds(store), time.monotonic()
+            subprocess.run(["curl", "-sf", "-T", path, f"http://127.0.0.1:{STORE_PORT}/bench/{key}"], check=True, stdout=subprocess.DEVNULL)
+            size = path.stat().st_size
+            return size / (time.monotonic() - begun), (cpu_seconds(store) - before) / size * 1e9
+
+        for suffix, path in packed.items():
+            ours, plain = [], []
+            for number in range(table.rounds + 1):
+                a, b = send(path, f"shard.{suffix}"), send(path, "object")
+                if number > 0:
+                    ours.append(a)
+                    plain.append(b)
+            title = f"durable PUT of a .{suffix} of {path.stat().st_size / 1e6:.0f} MB, indexed"
+            print(f"\n{title}: {statistics.median(a[0] for a in ours) / 1e6:.0f} MB/s, {statistics.median(a[1] for a in ours):.2f} CPU s/GB "
+                  f"(not indexed {statistics.median(b[1] for b in plain):.2f})")
+            judge(table, f"{title}: rate, ratio", [a[0] / b[0] for a, b in zip(ours, plain)])
+            judge(table, f"{title}: CPU, ratio", [a[1] / b[1] for a, b in zip(ours, plain)])
 
 
 def drop(path):
@@ -137,7 +189,22 @@ def fetch_seconds(port, path):
     return time.monotonic() - begun
 
 
-def cold(rounds, size=1_000_000_000):
+@contextlib.contextmanager
+def reading_ahead(kib):
+    """With so much of the kernel's reading ahead on the drive of WORK; None leaves what the machine has. Gives what it is."""
+    device = os.stat(WORK).st_dev
+    queue = pathlib.Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}")
+    setting = next(path for path in (queue / "queue/read_ahead_kb", queue / "../queue/read_ahead_kb", queue / "bdi/read_ahead_kb") if path.exists())
+    before = setting.read_text()
+    try:
+        if kib is not None:
+            setting.write_text(str(kib))
+        yield int(setting.read_text())
+    finally:
+        setting.write_text(before)
+
+
+def cold(table, size=1_000_000_000):
     fresh()
     (WORK / "files/bench").mkdir(parents=True)
     (WORK / "nginx-tmp").mkdir()
@@ -148,23 +215,26 @@ def cold(rounds, size=1_000_000_000):
             out.write(os.urandom(10_000_000))
         out.flush()
         os.fsync(out.fileno())
-    ratios, rates = [], []
     with node(), Process(["nginx", "-c", WORK / "nginx.conf", "-p", WORK], "nginx.log"):
         make_bucket("bench")
         subprocess.run([MILLRACE, "--quiet", "put", str(plain), f"http://127.0.0.1:{STORE_PORT}/bench/object"], check=True)
         stored = [path for path in (WORK / "data/drive/data").rglob("*") if path.is_file()]
-        for _ in range(rounds):
-            for path in stored:
-                drop(path)
-            ours = fetch_seconds(STORE_PORT, "/bench/object")
-            drop(plain)
-            theirs = fetch_seconds(PEER_PORT, "/bench/object")
-            ratios.append(theirs / ours)
-            rates.append(size / ours / 1e9)
-    print(f"cold GET of {size / 1e9:.0f} GB: {statistics.median(rates):.2f} GB/s, x{spread(ratios)} of nginx", flush=True)
+        for wanted in (128, None):  # the kernel's own, and what this machine was given
+            ratios, rates = [], []
+            with reading_ahead(wanted) as kib:
+                for _ in range(table.rounds):
+                    for path in stored:
+                        drop(path)
+                    ours = fetch_seconds(STORE_PORT, "/bench/object")
+                    drop(plain)
+                    theirs = fetch_seconds(PEER_PORT, "/bench/object")
+                    ratios.append(theirs / ours)
+                    rates.append(size / ours / 1e9)
+            print(f"\ncold GET of {size / 1e9:.0f} GB, the drive reads {kib} KiB ahead: {statistics.median(rates):.2f} GB/s")
+            judge(table, f"cold GET, {kib} KiB ahead: rate, of nginx' sendfile", ratios, at_least(1.5))
 
 
-def million(rounds, count=1_000_000):
+def million(table, count=1_000_000):
     fresh()
     with node():
         make_bucket("bench")
@@ -172,15 +242,16 @@ def million(rounds, count=1_000_000):
         client(STORE_PORT, "/bench/object-", 16, 64, count)
         filled = time.monotonic() - begun
         rates = []
-        for _ in range(rounds):
+        for _ in range(table.rounds):
             begun = time.monotonic()
             out = subprocess.run([MILLRACE, "ls", "-r", f"http://127.0.0.1:{STORE_PORT}/bench/"], capture_output=True, check=True).stdout
             rates.append(out.count(b"\n") / (time.monotonic() - begun))
             if out.count(b"\n") != count:
                 raise SystemExit(f"the list has {out.count(b'chr(10)')} of {count} keys")
-    print(f"filled with {count} objects in {filled:.0f} s; listed through HTTP: {statistics.median(rates):.0f} keys/s [{min(rates):.0f} to {max(rates):.0f}]")
+    print(f"\nfilled with {count} objects in {filled:.0f} s")
+    judge(table, "listing through HTTP, keys/s", rates, at_least(200_000))
     starts = []
-    for _ in range(rounds):
+    for _ in range(table.rounds):
         begun = time.monotonic()
         running = node()
         starts.append(time.monotonic() - begun)
@@ -195,14 +266,9 @@ def million(rounds, count=1_000_000):
         running = node()
         killed.append(time.monotonic() - begun)
         running.__exit__()
-    print(f"start with {count} objects: {statistics.median(starts):.2f} s [{min(starts):.2f} to {max(starts):.2f}]; after kill -9: {max(killed):.2f} s", flush=True)
+    judge(table, f"start with {count} objects, seconds", starts, at_most(3))
+    judge(table, f"start with {count} objects after kill -9, seconds", killed, at_most(3))
 
 
 if __name__ == "__main__":
-    import argparse
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("names", nargs="*", default=["put", "put_small", "cold", "million"])
-    parser.add_argument("--rounds", type=int, default=5)
-    options = parser.parse_args()
-    for name in options.names:
-        {"put": put_large, "put_small": put_small, "cold": cold, "million": million}[name](options.rounds)
+    verdicts.main(__doc__, {"put": put_large, "put_small": put_small, "put_packed": put_packed, "cold": cold, "million": million})

@@ -81,7 +81,7 @@ int exit_code(Code code) {
 }
 
 Error::Error(Code code, std::string message)
-    : detail_(std::make_unique<Detail>(Detail{code, std::move(message), {}, {}})) {}
+    : detail_(std::make_unique<Detail>(Detail{code, std::move(message), {}, {}, {}, {}})) {}
 
 Error Error::within(std::string_view what) && {
   detail_->message = fmt::format("{}: {}", what, detail_->message);
@@ -98,10 +98,22 @@ Error Error::at(std::string_view member, uint64_t offset) && {
   return std::move(*this);
 }
 
+Error Error::in_shard(std::string_view name) && {
+  if (detail_->shard.empty()) detail_->shard = name;
+  return std::move(*this);
+}
+
+Error Error::during(std::string_view stage) && {
+  if (detail_->stage.empty()) detail_->stage = stage;
+  return std::move(*this);
+}
+
 Error Error::copy() const {
   Error other(code(), message());
   other.detail_->hint = hint();
   other.detail_->place = place();
+  other.detail_->shard = shard();
+  other.detail_->stage = stage();
   return other;
 }
 

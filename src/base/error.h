@@ -52,12 +52,18 @@ class [[nodiscard]] Error {
   const std::string& message() const { return detail_->message; }
   const std::string& hint() const { return detail_->hint; }
   const std::optional<Place>& place() const { return detail_->place; }
+  const std::string& shard() const { return detail_->shard; }  // empty: not said
+  std::string_view stage() const { return detail_->stage; }    // empty: not said
 
   // Puts what the caller was doing in front: "reading x" + "Input/output error".
   Error within(std::string_view what) &&;
   Error with_hint(std::string hint) &&;
   // The first place stays: it was nearest.
   Error at(std::string_view member, uint64_t offset) &&;
+  // The shard or object it concerns, by name. The first stays.
+  Error in_shard(std::string_view name) &&;
+  // Which part of a longer way it happened on ("decode"): a literal. The first stays.
+  Error during(std::string_view stage) &&;
   Error copy() const;
 
  private:
@@ -70,6 +76,8 @@ class [[nodiscard]] Error {
     std::string message;
     std::string hint;
     std::optional<Place> place;
+    std::string shard;
+    std::string_view stage;
   };
   std::unique_ptr<Detail> detail_;
 };

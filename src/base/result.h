@@ -72,6 +72,10 @@ class [[nodiscard]] Result {
     if (!has_value()) error_ = std::move(error_).within(what);
     return std::move(*this);
   }
+  Result during(std::string_view stage) && {
+    if (!has_value()) error_ = std::move(error_).during(stage);
+    return std::move(*this);
+  }
 
  private:
   void check() const {
@@ -106,6 +110,10 @@ class [[nodiscard]] Result<void> {
   }
   Result within(std::string_view what) && {
     if (!has_value()) error_ = std::move(error_).within(what);
+    return std::move(*this);
+  }
+  Result during(std::string_view stage) && {
+    if (!has_value()) error_ = std::move(error_).during(stage);
     return std::move(*this);
   }
 

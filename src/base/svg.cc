@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "base/xml_text.h"
+
 namespace millrace {
 
 namespace {
@@ -32,29 +34,6 @@ double text_width(std::string_view text, double size) {
     }
   }
   return width * size / 1000;
-}
-
-std::string escape_xml(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        out += c;
-    }
-  }
-  return out;
 }
 
 void Svg::text(double x, double y, std::string_view words, const TextStyle& style) {

@@ -30,7 +30,4 @@ class Svg {
   std::string body_;
 };
 
-// With & < > and quotes made harmless.
-std::string escape_xml(std::string_view text);
-
 }  // namespace millrace

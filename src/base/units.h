@@ -15,8 +15,8 @@ namespace millrace {
 Result<uint64_t> parse_bytes(std::string_view text);
 // Bytes a second: "200MB/s", "8GiB/s", "10Gb/s". The unit and "/s" are required.
 Result<uint64_t> parse_rate(std::string_view text);
-Result<uint64_t> parse_seconds(
-    std::string_view text);                // "30s", "10m", "12h", "14d"; a bare number is seconds
+// "30s", "10m", "12h", "14d"; a bare number is seconds.
+Result<uint64_t> parse_seconds(std::string_view text);
 std::string format_bytes(uint64_t bytes);  // "1.2 GB", decimal
 std::string format_count(uint64_t count);  // "60 000"
 

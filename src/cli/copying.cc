@@ -185,8 +185,10 @@ Status report_copies(Shell& shell, const transfer::CopyReport& report, const Sto
   constexpr size_t kShown = 10;
   for (size_t i = 0; i < std::min(report.failures.size(), kShown); ++i)
     fmt::print(stderr, "millrace: {}\n", printable(report.failures[i].message()));
-  return make_error(report.failures.front().code(), "{} of {} could not be copied", report.failures.size(),
-                    report.failures.size() + report.copied)
+  // What is wrong is in the store or on the drive, not in the command.
+  const Code first = report.failures.front().code();
+  return make_error(first == Code::kInvalid ? Code::kUnsupported : first, "{} of {} could not be copied",
+                    report.failures.size(), report.failures.size() + report.copied)
       .with_hint(report.failures.front().hint());
 }
 

@@ -30,7 +30,7 @@ enum class Direction { kUp, kDown, kAny };
 Status run_copies(Shell& shell, const CopyFlags& flags, Direction direction);
 
 Result<transfer::Place> find_place(Shell& shell, const std::string& word);
-// Brace ranges and "::" are undone, globs matched against the listing.
+// Brace ranges are undone, globs matched against the listing.
 Result<std::vector<transfer::Choice>> choose(Shell& shell, const std::vector<std::string>& addresses,
                                              transfer::Recursion recursion);
 Status report_copies(Shell& shell, const transfer::CopyReport& report, const Stopwatch& watch, Json more);

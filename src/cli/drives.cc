@@ -1,4 +1,6 @@
 // millrace drives: the drives of a running node. millrace fsck: those of a stopped one.
+#include <filesystem>
+
 #include "base/units.h"
 #include "cli/common.h"
 #include "cli/remote.h"
@@ -36,8 +38,13 @@ Status list(Shell& shell, const DriveFlags& flags) {
 }
 
 Status change(Shell& shell, const DriveFlags& flags, const std::string& action) {
-  show(shell, MR_TRY(administer(shell, flags.endpoint, "POST", "drives",
-                                {{"action", action}, {"path", flags.path}})));
+  // What is a directory here is meant from here; all else is the node's own name for it.
+  std::error_code absent;
+  const bool is_here = std::filesystem::is_directory(flags.path, absent);
+  const std::string path =
+      is_here ? std::filesystem::absolute(flags.path).lexically_normal().string() : flags.path;
+  show(shell,
+       MR_TRY(administer(shell, flags.endpoint, "POST", "drives", {{"action", action}, {"path", path}})));
   return {};
 }
 
@@ -63,7 +70,7 @@ void add_drives(CLI::App& app, Shell& shell) {
     return verb;
   };
   add("list", "Show the drives and how full they are");
-  add("add", "Take a drive into service")->footer("Example:\n  millrace drives add /mnt/c");
+  add("add", "Take a drive into service, also one that drains")->footer("Example:\n  millrace drives add /mnt/c");
   add("drain", "Move a drive's objects to the others; drives list shows how far it is");
   add("remove", "Take a drained drive out of service");
 }

@@ -49,9 +49,11 @@ Status create(Shell& shell, const KeyFlags& flags) {
     return make_error(Code::kInvalid, "a key without rights opens nothing")
         .with_hint("--bucket train:read-write, --bucket '*:read' or --admin");
   }
-  cluster::KeyRing ring = MR_TRY(cluster::KeyRing::load(path));
-  ring.add(key);
-  MR_TRY(ring.save(path));
+  const auto add = [&key](cluster::KeyRing& ring) -> Status {
+    ring.add(key);
+    return {};
+  };
+  MR_TRY(cluster::KeyRing::edit(path, add));
   if (shell.json) {
     Shell::print(
         {{"access_key", key.access_key}, {"secret_key", key.secret_key}, {"rights", rights_text(key)}});
@@ -79,12 +81,12 @@ Status list(Shell& shell, const KeyFlags& flags) {
 
 Status remove(Shell& shell, const KeyFlags& flags) {
   const std::string path = MR_TRY(key_path(flags));
-  cluster::KeyRing ring = MR_TRY(cluster::KeyRing::load(path));
-  if (!ring.remove(flags.access_key)) {
+  const auto remove_key = [&flags](cluster::KeyRing& ring) -> Status {
+    if (ring.remove(flags.access_key)) return {};
     return make_error(Code::kNotFound, "there is no key {}", flags.access_key)
         .with_hint("millrace keys list");
-  }
-  MR_TRY(ring.save(path));
+  };
+  const cluster::KeyRing ring = MR_TRY(cluster::KeyRing::edit(path, remove_key));
   shell.say(ring.empty() ? "removed; that was the last key: on loopback the node is open now" : "removed");
   return {};
 }

@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/copying.h"
+#include "shard/names.h"
 
 namespace millrace::cli {
 
@@ -88,8 +89,10 @@ Status run(Shell& shell, const LsFlags& flags) {
     return list_store(store, shell, flags);
   }
   for (const std::string& address : flags.addresses) {
-    const transfer::Location location = MR_TRY(stores->find(address));
-    MR_TRY(list_location(location, shell, flags));
+    for (const std::string& one : MR_TRY(shard::expand_braces(address))) {
+      const transfer::Location location = MR_TRY(stores->find(one));
+      MR_TRY(list_location(location, shell, flags));
+    }
   }
   return {};
 }

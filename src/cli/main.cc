@@ -68,6 +68,14 @@ void add_verbs(CLI::App& app, Shell& shell) {
   add_tar_extract(*tar, shell);
 }
 
+// The parser of options takes -1 for the largest number there is.
+void refuse_negative_counts(CLI::App& app) {
+  for (CLI::Option* option : app.get_options()) {
+    if (option->get_type_name().starts_with("UINT")) option->check(CLI::NonNegativeNumber);
+  }
+  for (CLI::App* verb : app.get_subcommands([](CLI::App*) { return true; })) refuse_negative_counts(*verb);
+}
+
 int run(int argc, char** argv) {
   const std::string_view called(argv[0]);
   const bool as_tarshards = called.substr(called.rfind('/') + 1) == "tarshards";
@@ -88,6 +96,7 @@ int run(int argc, char** argv) {
   } else {
     add_verbs(app, shell);
   }
+  refuse_negative_counts(app);
   // What follows -- after `tar map` is a command of its own, options and all.
   std::vector<std::string> words(argv + 1, argv + argc);
   const auto dashes = std::find(words.begin(), words.end(), "--");

@@ -1,4 +1,6 @@
 // millrace mb: makes buckets. millrace bucket: looks at and changes their settings.
+#include <algorithm>
+
 #include "cli/copying.h"
 #include "cli/remote.h"
 
@@ -41,17 +43,30 @@ Status change(Shell& shell, const BucketFlags& flags) {
   if (!flags.etag.empty()) settings["etag"] = flags.etag;
   if (!flags.verify.empty()) settings["verify"] = flags.verify;
   if (!flags.anonymous_read.empty()) settings["anonymous_read"] = flags.anonymous_read == "on";
-  const Json answer =
-      settings.empty()
-          ? MR_TRY(administer(shell, flags.endpoint, "GET", "buckets", Json()))
-          : MR_TRY(administer(shell, flags.endpoint, "PUT", "buckets/" + flags.address, settings));
+  const bool all = flags.address.empty();
+  if (all && !settings.empty()) {
+    return make_error(Code::kInvalid, "settings are changed of one bucket at a time")
+        .with_hint("millrace bucket NAME …; millrace bucket lists them");
+  }
+  Json answer = MR_TRY(administer(shell, flags.endpoint, "GET", "buckets", Json()));
+  if (!all) {
+    const Json& list = answer.at("buckets");
+    const auto found =
+        std::ranges::find_if(list, [&](const Json& bucket) { return bucket.at("name") == flags.address; });
+    if (found == list.end()) {
+      return make_error(Code::kNotFound, "there is no bucket {}", flags.address)
+          .with_hint("millrace mb makes one, millrace bucket lists them");
+    }
+    answer = Json(*found);
+  }
+  if (!settings.empty())
+    answer = MR_TRY(administer(shell, flags.endpoint, "PUT", "buckets/" + flags.address, settings));
   if (shell.json) {
     Shell::print(answer);
     return {};
   }
-  const Json list = settings.empty() ? answer.at("buckets") : Json::array({answer});
+  const Json list = all ? answer.at("buckets") : Json::array({answer});
   for (const Json& bucket : list) {
-    if (!flags.address.empty() && bucket.at("name") != flags.address) continue;
     fmt::print("{}  durability={} etag={} verify={} anonymous-read={}\n",
                bucket.at("name").get<std::string>(), bucket.at("durability").get<std::string>(),
                bucket.at("etag").get<std::string>(), bucket.at("verify").get<std::string>(),

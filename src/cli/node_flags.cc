@@ -1,7 +1,23 @@
 // Every setting can be given by its own name with --set; the usual ones have flags.
 #include "cli/node_flags.h"
 
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "base/text.h"
+
 namespace millrace::cli {
+
+namespace {
+
+std::string upper(std::string text) {
+  for (char& c : text) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return text;
+}
+
+}  // namespace
 
 void NodeFlags::add_to(CLI::App& verb) {
   const auto setting = [this, &verb](const std::string& flag, const std::string& name,
@@ -39,7 +55,28 @@ Status NodeFlags::load(cluster::Config& config, Settings& settings) const {
   MR_TRY(settings.load_environment());
   if (!drives.empty()) MR_TRY(settings.set_list("drives", drives, "command line"));
   for (const auto& [name, value] : set) MR_TRY(settings.set(name, value, "command line"));
-  return {};
+  return config.check();
+}
+
+std::vector<DoubtfulVariable> doubtful_variables(const Settings& settings) {
+  // Variables of the other verbs, of Python and of tests.
+  const std::vector<std::string> others = {"endpoint",   "access_key",   "secret_key",  "timeout",
+                                           "ca_file",    "insecure_tls", "allow_pipe",  "allow_pickle",
+                                           "mpi_module", "crash_at",     "fuzz_seconds"};
+  std::vector<std::string> names;
+  for (const Settings::Option& option : settings.options()) names.push_back(option.name);
+  std::vector<DoubtfulVariable> doubts;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const std::string_view text(*variable);
+    if (!text.starts_with("MILLRACE_")) continue;
+    const std::string_view given = text.substr(0, text.find('='));
+    const std::string name = lower_case(given.substr(9));
+    if (std::ranges::find(names, name) != names.end() || std::ranges::find(others, name) != others.end())
+      continue;
+    const std::string near = nearest_word(name, names);
+    if (!near.empty()) doubts.push_back({std::string(given), "MILLRACE_" + upper(near)});
+  }
+  return doubts;
 }
 
 }  // namespace millrace::cli

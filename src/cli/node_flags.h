@@ -20,4 +20,11 @@ struct NodeFlags {
   Status load(cluster::Config& config, Settings& settings) const;
 };
 
+// MILLRACE_… variables that look like settings and are none: slips that would change nothing, silently.
+struct DoubtfulVariable {
+  std::string name;
+  std::string nearest;
+};
+std::vector<DoubtfulVariable> doubtful_variables(const Settings& settings);
+
 }  // namespace millrace::cli

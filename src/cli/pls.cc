@@ -24,6 +24,8 @@ void PlsPlanFlags::add_engine_to(CLI::App& verb) {
   verb.add_option("--timeout", timeout_s, "Seconds without an answer after which a rank counts as stalled")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
+  verb.add_flag("--apart", apart,
+                "Send everything: do not copy from the stores of ranks on the same machine");
   add_bytes(verb, "--slack", limits.slack, "Space that samples which left may still take up (default 64MiB)");
   add_bytes(verb, "--piece", limits.piece, "Space used while moving samples together (default 64MiB)");
 }
@@ -39,6 +41,7 @@ Result<exchange::ExchangeOptions> PlsPlanFlags::options() const {
   options.plan.partners = partners;
   options.fraction = MR_TRY(exchange::FractionSchedule::parse(fraction));
   options.limits = limits;
+  options.apart = apart;
   options.timeout_ms = static_cast<uint64_t>(timeout_s * 1000);
   return options;
 }

@@ -17,6 +17,7 @@ struct PlsPlanFlags {
   uint64_t seed = 0;
   uint32_t partners = exchange::PlanOptions().partners;
   double timeout_s = 60;
+  bool apart = false;
   exchange::StorageLimits limits;
 
   void add_to(CLI::App& verb);

@@ -29,8 +29,8 @@ void tell(Shell& shell, const exchange::Exchange& exchange, const exchange::Exch
                   {"messages", stats.messages},
                   {"transfer_seconds", stats.transfer_seconds},
                   {"prepare_seconds", stats.prepare_seconds},
-                  {"label_distance", stats.balance.distance},
-                  {"label_floor", stats.balance.floor},
+                  {"label_distance", stats.balance ? Json(stats.balance->distance) : Json()},
+                  {"label_floor", stats.balance ? Json(stats.balance->floor) : Json()},
                   {"live_bytes", exchange.store()->manifest().live_bytes()},
                   {"peak_bytes", stats.peak_bytes},
                   {"seconds", seconds}});
@@ -43,13 +43,14 @@ void tell(Shell& shell, const exchange::Exchange& exchange, const exchange::Exch
 }
 
 Result<uint32_t> stores_below(const std::string& root) {
-  const uint32_t there = exchange::count_stores(root);
-  if (there > 0) return there;
-  // On machines with drives of their own a rank sees its own store only.
+  // On machines with drives of their own a rank sees its own store only; whether all are there is found out
+  // when they are opened.
   if (exchange::started_by_mpirun()) {
     const auto group = MR_TRY(exchange::open_mpi_group());
     return group->size();
   }
+  const uint32_t there = exchange::count_stores(root);
+  if (there > 0) return there;
   return make_error(Code::kNotFound, "{}: there are no sample stores", root)
       .with_hint("make them with millrace pls ingest");
 }
@@ -73,11 +74,15 @@ Status run(Shell& shell, const ExchangeFlags& flags) {
 
 Status redeal(Shell& shell, const ExchangeFlags& flags) {
   const exchange::ExchangeOptions options = MR_TRY(flags.plan.options());
+  if (exchange::started_by_mpirun()) {
+    return make_error(Code::kInvalid, "one process deals the samples of all ranks anew")
+        .with_hint("start it without mpirun, where all stores are below one root");
+  }
   MR_TRY(exchange::redeal_stores(flags.root, flags.ranks, options));
   if (shell.json) {
     Shell::print({{"ranks", flags.ranks}});
   } else {
-    shell.say(fmt::format("the samples are dealt to {} ranks", flags.ranks));
+    shell.say(fmt::format("the samples are dealt to {} rank{}", flags.ranks, flags.ranks == 1 ? "" : "s"));
   }
   return {};
 }

@@ -22,29 +22,14 @@ struct IngestFlags {
   uint64_t seed = 0;
   std::string classes;
   exchange::IngestOptions options;
+  const CLI::Option* label = nullptr;
 };
-
-Result<std::vector<std::string>> read_classes(const std::string& path) {
-  std::vector<std::string> classes;
-  if (path.empty()) return classes;
-  constexpr uint64_t kMost = 64 << 20;
-  const std::string text = MR_TRY(read_file(path, kMost));
-  size_t at = 0;
-  while (at < text.size()) {
-    const size_t end = std::min(text.find('\n', at), text.size());
-    const std::string_view line = trim(std::string_view(text).substr(at, end - at), " \r");
-    // Of a table the first column is the name.
-    if (!line.empty()) classes.emplace_back(line.substr(0, line.find('\t')));
-    at = end + 1;
-  }
-  return classes;
-}
 
 Result<std::unique_ptr<exchange::IngestSource>> open_source(Shell& shell, const IngestFlags& flags,
                                                             std::vector<std::string> classes) {
   std::error_code ignored;
   if (flags.sources.size() == 1 && std::filesystem::is_directory(flags.sources.front(), ignored))
-    return exchange::open_folder(flags.sources.front(), std::move(classes));
+    return exchange::open_folder(flags.sources.front(), {std::move(classes), {}});
   transfer::Stores* stores = MR_TRY(shell.stores());
   return exchange::open_shards(MR_TRY(shard::expand_names(flags.sources, stores)), *stores, &shell.progress);
 }
@@ -57,7 +42,8 @@ Status run(Shell& shell, const IngestFlags& flags) {
   options.deal.partition = MR_TRY(exchange::parse_partition(flags.partition));
   options.deal.ranks = by_mpirun ? group->size() : flags.ranks;
   options.deal.seed = flags.seed;
-  options.classes = MR_TRY(read_classes(flags.classes));
+  if (!flags.classes.empty())
+    options.classes = MR_TRY(exchange::read_classes(flags.classes, exchange::ClassOrder::kByLine));
   if (options.deal.ranks > exchange::kMaxRanks)
     return make_error(Code::kInvalid, "{} ranks are too many: at most {}", options.deal.ranks,
                       exchange::kMaxRanks);
@@ -68,24 +54,32 @@ Status run(Shell& shell, const IngestFlags& flags) {
     std::iota(options.ranks.begin(), options.ranks.end(), 0);
   }
   std::vector<exchange::Manifest> manifests;
+  uint64_t passed_over = 0;
   const auto take_in = [&]() -> Status {
     const auto bar = group->rank() == 0 ? shell.bar("taking in") : nullptr;
     const auto source = MR_TRY(open_source(shell, flags, options.classes));
     manifests = MR_TRY(exchange::ingest(*source, flags.root, options));
+    passed_over = source->passed_over();
     return {};
   };
   const exchange::Patience patient{uint64_t{86'400'000}, "taking in samples"};
   MR_TRY(exchange::vote(*group, take_in(), patient));
   uint64_t classes = 0;
   uint64_t samples = 0;
+  uint64_t unlabelled = 0;
   uint64_t bytes = 0;
-  for (const exchange::Manifest& one : manifests) classes = std::max<uint64_t>(classes, one.classes);
-  for (const std::string& said : MR_TRY(exchange::gather_all(*group, std::to_string(classes), patient)))
-    classes = std::max<uint64_t>(classes, std::stoull(said));
   for (const exchange::Manifest& one : manifests) {
+    classes = std::max<uint64_t>(classes, one.classes);
     samples += one.records.size();
+    unlabelled +=
+        static_cast<uint64_t>(std::ranges::count(one.records, exchange::kNoLabel, &exchange::Record::label));
     bytes += one.live_bytes();
   }
+  for (const std::string& said : MR_TRY(exchange::gather_all(*group, std::to_string(classes), patient)))
+    classes = std::max<uint64_t>(classes, std::stoull(said));
+  if (flags.label->count() > 0 && classes == 0)
+    return make_error(Code::kInvalid, "no sample has a field \"{}\"", flags.options.label_field)
+        .with_hint("millrace tar ls shows the fields of a shard");
   MR_TRY(exchange::vote(
       *group, exchange::finish_ingest(flags.root, std::move(manifests), static_cast<uint32_t>(classes)),
       patient));
@@ -95,12 +89,19 @@ Status run(Shell& shell, const IngestFlags& flags) {
                   {"samples", samples},
                   {"bytes", bytes},
                   {"classes", classes},
+                  {"unlabelled", unlabelled},
+                  {"passed_over", passed_over},
                   {"seconds", watch.seconds()}});
   } else {
     shell.say(fmt::format("{}took in {} samples, {} for {} rank{} in {:.1f} s",
                           by_mpirun ? fmt::format("rank {}: ", group->rank()) : "", format_count(samples),
                           format_bytes(bytes), options.ranks.size(), options.ranks.size() == 1 ? "" : "s",
                           watch.seconds()));
+    if (unlabelled > 0)
+      shell.log().info("samples without a label", "field", flags.options.label_field, "count", unlabelled);
+    if (passed_over > 0 && group->rank() == 0)
+      shell.log().info("passed over files that are no samples (hidden, links, names without an extension)",
+                       "count", passed_over);
   }
   return {};
 }
@@ -126,10 +127,11 @@ void add_pls_ingest(CLI::App& pls, Shell& shell) {
   verb->add_option("--partition", flags->partition, "Who gets what: random, contiguous or by-shard")
       ->capture_default_str();
   verb->add_option("--seed", flags->seed, "Which random partition")->capture_default_str();
-  verb->add_option("--classes", flags->classes, "Names of all classes, one a line: the line is the label")
+  verb->add_option("--classes", flags->classes,
+                   "Names of all classes, one a line: the line is the label, or the number behind a tab")
       ->type_name("FILE");
-  verb->add_option("--label", flags->options.label_field, "The field that is the label")
-      ->capture_default_str();
+  flags->label = verb->add_option("--label", flags->options.label_field, "The field that is the label")
+                     ->capture_default_str();
   add_bytes(*verb, "--segment", flags->options.segment_bytes, "Size of a segment (default 64MiB)");
   verb->footer(
       "Examples:\n"

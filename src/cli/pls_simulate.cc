@@ -1,9 +1,10 @@
 // millrace pls plan and simulate: what an exchange will do, before a byte is moved.
-#include <numeric>
+#include <optional>
 
 #include "base/units.h"
 #include "cli/pls.h"
 #include "exchange/local_ranks.h"
+#include "exchange/mixing.h"
 #include "exchange/sample_store.h"
 #include "exchange/simulate.h"
 
@@ -21,6 +22,8 @@ struct SimulateFlags {
   uint64_t epochs = 15;
   uint64_t sample_bytes = 110'000;
   double gigabytes_per_s = 1;
+  bool quality = false;
+  uint64_t batch = 32;
   int64_t rank = -1;
 };
 
@@ -77,14 +80,44 @@ Json json_of(const exchange::EpochFigures& figures) {
           {"owner_hash", hex(figures.owner_hash)}};
 }
 
+void tell_quality(const Shell& shell, const exchange::MixingFigures& figures) {
+  struct Line {
+    const char* name;
+    const char* title;
+    std::optional<loader::Measure> measure;
+  };
+  const Line lines[] = {
+      {"label_entropy", "labels in a rank's batch, bits", figures.label_entropy},
+      {"global_label_entropy", "labels in a global batch, bits", figures.global_label_entropy},
+      {"pairs_in_batches", "spread of how often pairs share a global batch", figures.pairs_in_batches},
+      {"pairs_on_ranks", "spread of how often pairs share a rank", figures.pairs_on_ranks},
+      {"order_correlation", "places in successive epochs, correlation", figures.order_correlation},
+      {"neighbours_kept", "share followed by the same sample as before", figures.neighbours_kept},
+      {"neighbour_entropy", "distance of neighbours, bits", figures.neighbour_entropy},
+      {"ranks_seen", "ranks that a sample has been at", figures.ranks_seen}};
+  Json json = Json::object();
+  if (!shell.json)
+    fmt::print("\n{:<50} {:>10} {:>18}\n", "mixing over all epochs", "found", "global shuffle");
+  for (const Line& line : lines) {
+    if (!line.measure) continue;
+    json[line.name] = {{"value", line.measure->value}, {"ideal", line.measure->ideal}};
+    if (!shell.json)
+      fmt::print("{:<50} {:10.4f} {:18.4f}\n", line.title, line.measure->value, line.measure->ideal);
+  }
+  if (shell.json) Shell::print({{"quality", json}});
+}
+
 Status simulate(Shell& shell, const SimulateFlags& flags) {
   const exchange::ExchangeOptions options = MR_TRY(flags.plan.options());
   exchange::Simulation simulation(options.plan, options.fraction, MR_TRY(make_ranks(flags)));
+  std::optional<exchange::MixingMeter> meter;
+  if (flags.quality) meter.emplace(simulation.ranks(), exchange::MixingOptions{flags.plan.seed, flags.batch});
   if (!shell.json)
     fmt::print(
         "epoch     q     moved  messages  held most  at home (random: theory)  label distance (floor)  sent "
         "by one      time\n");
   for (uint64_t epoch = 0; epoch < flags.epochs; ++epoch) {
+    if (meter) meter->add_epoch(simulation.ranks(), epoch);
     const exchange::EpochFigures figures = MR_TRY(simulation.step());
     const uint64_t bytes = figures.most_sent * flags.sample_bytes;
     const double seconds = static_cast<double>(bytes) / (flags.gigabytes_per_s * 1e9);
@@ -100,6 +133,7 @@ Status simulate(Shell& shell, const SimulateFlags& flags) {
                figures.home_share, figures.home_theory, figures.balance.distance, figures.balance.floor,
                format_bytes(bytes), seconds);
   }
+  if (meter && flags.epochs > 0) tell_quality(shell, meter->figures());
   return {};
 }
 
@@ -107,8 +141,12 @@ Status plan(Shell& shell, const SimulateFlags& flags) {
   const exchange::ExchangeOptions options = MR_TRY(flags.plan.options());
   const exchange::Ranks ranks = MR_TRY(make_ranks(flags));
   exchange::EpochView view;
-  if (!flags.root.empty())
-    view.epoch = MR_TRY(exchange::read_current(exchange::rank_directory(flags.root, 0))).epoch;
+  uint64_t exchanges = 0;
+  if (!flags.root.empty()) {
+    const auto manifest = MR_TRY(exchange::read_current(exchange::rank_directory(flags.root, 0)));
+    view.epoch = manifest.epoch;
+    exchanges = manifest.exchanges();
+  }
   uint32_t classes = 0;
   for (const auto& residents : ranks) {
     view.sizes.push_back(residents.size());
@@ -117,7 +155,7 @@ Status plan(Shell& shell, const SimulateFlags& flags) {
     }
   }
   for (const auto& residents : ranks) view.labels.push_back(exchange::count_labels(residents, classes));
-  view.fraction = options.fraction.at(view.epoch, exchange::measure_balance(view.labels));
+  view.fraction = options.fraction.at(exchanges, exchange::measure_balance(view.labels));
   const exchange::Planner planner(options.plan, view);
   const auto first = static_cast<uint32_t>(std::max<int64_t>(flags.rank, 0));
   const auto last = flags.rank < 0 ? static_cast<uint32_t>(ranks.size()) : first + 1;
@@ -127,7 +165,7 @@ Status plan(Shell& shell, const SimulateFlags& flags) {
     const exchange::RankPlan found = MR_TRY(planner.plan(rank, ranks[rank]));
     if (shell.json) {
       Json line = {
-          {"epoch", view.epoch}, {"rank", rank}, {"sends", Json::array()}, {"receives", Json::array()}};
+          {"epoch", exchanges}, {"rank", rank}, {"sends", Json::array()}, {"receives", Json::array()}};
       for (const auto& send : found.sends) {
         std::vector<uint64_t> ids;
         for (const uint32_t slot : send.slots) ids.push_back(ranks[rank][slot].id);
@@ -159,8 +197,14 @@ void add_pls_simulate(CLI::App& pls, Shell& shell) {
   verb->add_option("--link", flags->gigabytes_per_s, "What a rank sends, in GB/s")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
+  verb->add_flag("--quality", flags->quality,
+                 "How well samples mix over the epochs, beside a global shuffle");
+  verb->add_option("--batch", flags->batch, "With --quality: samples in a rank's batch")
+      ->check(at_least_one())
+      ->capture_default_str();
   verb->footer(
       "Examples:\n"
+      "  millrace pls simulate --quality --q 0.1 --select random --epochs 30\n"
       "  millrace pls simulate --samples 1281167 --ranks 2048 --classes 1000 --q 0.1 --epochs 20\n"
       "  millrace pls simulate /local/pls --q auto --select label-aware");
   verb->callback([&shell, flags] { shell.action = [&shell, flags] { return simulate(shell, *flags); }; });

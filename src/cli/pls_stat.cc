@@ -31,7 +31,7 @@ Status stat(Shell& shell, const std::string& root) {
     const auto store = MR_TRY(exchange::SampleStore::open(exchange::rank_directory(root, rank)));
     const exchange::Manifest& manifest = store->manifest();
     RankFigures one{manifest.records.size(), manifest.live_bytes(),   store->disk_bytes(), 0,
-                    manifest.epoch,          manifest.segments.size()};
+                    manifest.exchanges(),    manifest.segments.size()};
     for (const exchange::Record& record : manifest.records) one.at_home += record.home == rank ? 1 : 0;
     found.push_back(one);
     residents.push_back(manifest.residents());

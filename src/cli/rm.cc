@@ -1,6 +1,9 @@
 // millrace rm: objects go.
+#include <atomic>
 #include <map>
+#include <optional>
 
+#include "base/threads.h"
 #include "base/units.h"
 #include "cli/copying.h"
 
@@ -14,15 +17,33 @@ struct RmFlags {
   bool missing_is_fine = false;
 };
 
-Status run(Shell& shell, const RmFlags& flags) {
-  const auto recursion = flags.recursive ? transfer::Recursion::kYes : transfer::Recursion::kNo;
-  auto chosen = choose(shell, flags.addresses, recursion);
-  if (!chosen && flags.missing_is_fine && chosen.error().code() == Code::kNotFound) return {};
-  std::vector<transfer::Choice> choices = MR_TRY(std::move(chosen));
-  // S3 deletes what is not there without a word; a person who names one object wants to know.
-  if (choices.size() == 1 && !flags.recursive && !flags.missing_is_fine)
-    MR_TRY(transfer::get_head(choices.front().location));
-  // By bucket, as many in one request as there may be.
+// S3 deletes what is not there without a word; a person who names objects wants to know. Takes them out.
+Result<std::vector<std::string>> take_missing(std::vector<transfer::Choice>& choices) {
+  std::vector<std::optional<Result<bool>>> found(choices.size());
+  std::atomic<size_t> next = 0;
+  const auto threads = static_cast<unsigned>(std::min<size_t>(kDefaultStreams, choices.size()));
+  MR_TRY(run_threads(threads, [&] {
+    for (size_t i = next++; i < choices.size(); i = next++) {
+      if (choices[i].is_listed) continue;
+      auto head = transfer::find_head(choices[i].location);
+      found[i] = head ? Result<bool>(head->has_value()) : Result<bool>(head.take_error());
+    }
+  }));
+  std::vector<std::string> missing;
+  std::vector<transfer::Choice> there;
+  for (size_t i = 0; i < choices.size(); ++i) {
+    if (!found[i] || MR_TRY(std::move(*found[i]))) {
+      there.push_back(std::move(choices[i]));
+    } else {
+      missing.push_back(choices[i].location.text());
+    }
+  }
+  choices = std::move(there);
+  return missing;
+}
+
+// By bucket, as many in one request as there may be.
+Status remove_chosen(const std::vector<transfer::Choice>& choices) {
   std::map<std::pair<transfer::Store*, std::string>, std::vector<std::string>> by_bucket;
   for (const transfer::Choice& choice : choices)
     by_bucket[{choice.location.store, choice.location.bucket}].push_back(choice.location.key);
@@ -34,13 +55,30 @@ Status run(Shell& shell, const RmFlags& flags) {
       MR_TRY(transfer::remove_all({root, ""}, keys));
     }
   }
+  return {};
+}
+
+Status run(Shell& shell, const RmFlags& flags) {
+  const auto recursion = flags.recursive ? transfer::Recursion::kYes : transfer::Recursion::kNo;
+  auto chosen = choose(shell, flags.addresses, recursion);
+  if (!chosen && flags.missing_is_fine && chosen.error().code() == Code::kNotFound) return {};
+  std::vector<transfer::Choice> choices = MR_TRY(std::move(chosen));
+  const std::vector<std::string> missing = MR_TRY(take_missing(choices));
+  MR_TRY(remove_chosen(choices));
   if (shell.json) {
     Shell::print({{"removed", choices.size()}});
-  } else {
+  } else if (!choices.empty() || missing.empty()) {
     shell.say(
         fmt::format("removed {} object{}", format_count(choices.size()), choices.size() == 1 ? "" : "s"));
   }
-  return {};
+  if (missing.empty() || flags.missing_is_fine) return {};
+  if (missing.size() == 1) {
+    return make_error(Code::kNotFound, "{} does not exist", missing.front())
+        .with_hint("millrace ls shows what there is");
+  }
+  return make_error(Code::kNotFound, "{} of {} objects do not exist; the first: {}", missing.size(),
+                    missing.size() + choices.size(), missing.front())
+      .with_hint("millrace ls shows what there is");
 }
 
 }  // namespace

@@ -118,7 +118,21 @@ Status from_tars(Shell& shell, const ShardFlags& flags) {
   return {};
 }
 
-Status run(Shell& shell, const ShardFlags& flags) {
+// "tar -c data | millrace shard train-%06d.tar": a numbered name alone is the output of a stream.
+Status take_output(ShardFlags& flags) {
+  if (!flags.output.output.empty()) return {};
+  const auto name = shard::OutputName::parse(flags.input.shards.front());
+  if (flags.input.shards.size() > 1 || !name || !name->numbered()) {
+    return make_error(Code::kInvalid, "--output says where the shards go")
+        .with_hint("for example -o train-%06d.tar");
+  }
+  flags.output.output = flags.input.shards.front();
+  flags.input.shards = {std::string(shard::kStandardStream)};
+  return {};
+}
+
+Status run(Shell& shell, ShardFlags flags) {
+  MR_TRY(take_output(flags));
   const std::string& first = flags.input.shards.front();
   const bool manifest = first.ends_with(".tsv") || first.ends_with(".jsonl");
   if (!manifest && !is_directory(first)) {
@@ -156,6 +170,7 @@ void add_shard(CLI::App& app, Shell& shell) {
   verb->get_option("shards")->description(
       "A directory, a manifest (.tsv, .jsonl), tar files, or - for a tar stream");
   flags->output.add_to(*verb);
+  verb->get_option("--output")->required(false);
   add_flags(*verb, *flags);
   verb->add_option("--classes", flags->classes,
                    "Each top directory is a class: add its number as field cls; FILE lists the classes (read "
@@ -166,7 +181,8 @@ void add_shard(CLI::App& app, Shell& shell) {
       ->type_name("DIR");
   verb->footer(
       "Examples:\n"
-      "  tar --sort=name -cf - photos | millrace shard - -o train-%06d.tar\n"
+      "  tar --sort=name -cf - photos | millrace shard train-%06d.tar\n"
+      "  tar -cf - photos | millrace shard http://store:9400/train/photos-%06d.tar\n"
       "  millrace shard photos --classes classes.txt --shuffle -o train-%06d.tar\n"
       "  millrace shard train.jsonl --max-samples 10000 -o train-%06d.tar.zst");
   verb->callback([&shell, flags] { shell.action = [&shell, flags] { return run(shell, *flags); }; });

@@ -42,6 +42,10 @@ Status run(Shell& shell, const SyncFlags& flags) {
     const auto bar = shell.bar("copying");
     report = MR_TRY(transfer::copy_all(copies, options));
   }
+  for (const std::string& name : plan.unusable) {
+    auto reason = transfer::check_relative(name);
+    report.failures.push_back(reason.take_error());
+  }
   Json more = {{"same", plan.same}};
   if (flags.remove && report.failures.empty()) {
     MR_TRY(transfer::remove_all(to, plan.remove));

@@ -20,6 +20,7 @@ struct SortFlags {
   uint64_t seed = 0;
   uint64_t memory = uint64_t{1} << 30;
   std::string temporary_directory;
+  std::string reread = "auto";
   unsigned jobs = default_jobs();
   double timeout_s = 600;
 };
@@ -32,6 +33,12 @@ void add_flags(CLI::App& verb, SortFlags& flags) {
   verb.add_option("--tmpdir", flags.temporary_directory,
                   "Where temporary files go (default: beside the output)")
       ->type_name("DIR");
+  verb.add_option(
+          "--reread", flags.reread,
+          "Sort where samples lie and read them again when they are written: auto (where the inputs are "
+          "files that fit into memory), always or never")
+      ->check(CLI::IsMember({"auto", "always", "never"}))
+      ->capture_default_str();
   add_jobs(verb, flags.jobs, "Threads that read, without mpirun");
   verb.add_option("--timeout", flags.timeout_s,
                   "Under mpirun: seconds without progress after which ranks give up")
@@ -52,6 +59,9 @@ Result<shard::SortOptions> sort_options(Shell& shell, const SortFlags& flags, sh
   options.reverse = flags.reverse;
   options.memory = flags.memory;
   options.jobs = flags.jobs;
+  options.reread = flags.reread == "auto"     ? shard::Reread::kAuto
+                   : flags.reread == "always" ? shard::Reread::kAlways
+                                              : shard::Reread::kNever;
   options.input = MR_TRY(flags.input.options(shell));
   options.temporary_directory =
       flags.temporary_directory.empty() ? flags.output.temporary_directory() : flags.temporary_directory;

@@ -47,12 +47,19 @@ void welcome(Shell& shell, cluster::Node& node, const cluster::Config& config) {
   shell.say(
       fmt::format("millrace serves at {} (node {}, data in {})", url, node.store().node_id(), config.data));
   tell_drives(shell, node);
+  const std::string& certificate = node.self_signed();
+  const std::string trust = certificate.empty() ? "" : fmt::format("--cacert {} ", certificate);
+  if (!certificate.empty()) {
+    shell.say(
+        fmt::format("  self-signed certificate: curl --cacert {0}, aws --ca-bundle {0}, MILLRACE_CA_FILE={0}",
+                    certificate));
+  }
   if (node.is_open()) {
     shell.say("  open: no keys, so everyone who can connect may read and write");
     shell.say(
-        fmt::format("try:\n  curl -T shard.tar {0}/train/shard.tar\n  millrace ls {0}/train\n  aws "
+        fmt::format("try:\n  curl {1}-T shard.tar {0}/train/shard.tar\n  millrace ls {0}/train\n  aws "
                     "--endpoint-url {0} s3 ls s3://train",
-                    url));
+                    url, trust));
   } else {
     shell.say(
         fmt::format("try:\n  export MILLRACE_ACCESS_KEY=… MILLRACE_SECRET_KEY=…\n  millrace mb {0}/train\n  "
@@ -65,6 +72,10 @@ Status run_up(Shell& shell, const NodeFlags& flags) {
   cluster::Config config;
   Settings settings;
   MR_TRY(flags.load(config, settings));
+  for (const DoubtfulVariable& variable : doubtful_variables(settings)) {
+    shell.log().warn("an environment variable is not a setting", "variable", variable.name, "nearest",
+                     variable.nearest);
+  }
   const sigset_t signals = block_signals();
   auto node = MR_TRY(cluster::Node::start(config, shell.log()));
   welcome(shell, *node, config);

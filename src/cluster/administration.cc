@@ -108,13 +108,17 @@ Result<store::BucketSettings> change_settings(store::BucketSettings settings, co
   return settings;
 }
 
+// A slip in the name must not make a bucket, least of all one that everyone may read.
+Result<std::shared_ptr<const store::Bucket>> get_bucket(store::Store& store, const std::string& name) {
+  auto bucket = store.find_bucket(name);
+  if (bucket) return bucket;
+  return make_error(Code::kNotFound, "there is no bucket {}", printable(name, 80))
+      .with_hint("millrace mb makes one, millrace bucket lists them");
+}
+
 Status change_bucket(store::Store& store, const std::string& name, const Json& json) {
-  const auto bucket = store.find_bucket(name);
-  store::BucketSettings settings =
-      MR_TRY(change_settings(bucket ? bucket->settings : store::BucketSettings(), json));
-  if (bucket) return store.change_bucket(name, settings);
-  MR_TRY(store::check_bucket_name(name));
-  return store.create_bucket(name, settings);
+  const auto bucket = MR_TRY(get_bucket(store, name));
+  return store.change_bucket(name, MR_TRY(change_settings(bucket->settings, json)));
 }
 
 Status change_drive(store::Store& store, const std::string& action, const std::string& path) {
@@ -158,6 +162,24 @@ net::Task<Status> answer(Call& call, std::function<Result<Json>()> work) {
   co_return co_await call.send_json(dump(*json));
 }
 
+// The method that changes something there; empty: nothing can be changed.
+std::string_view changing_method(std::string_view what) {
+  if (what.starts_with("buckets/")) return "PUT";
+  return what == "drives" || what == "scrub" ? "POST" : "";
+}
+
+// Never waits for a drive: a supervisor asks while one hangs.
+net::Task<Status> tell_ready(Call& call) {
+  const store::Readiness readiness = call.store().readiness();
+  if (!readiness.takes_writes) {
+    Refusal refusal{"ServiceUnavailable", "no drive takes writes", "millrace drives list says why"};
+    co_return co_await call.refuse(std::move(refusal));
+  }
+  Json json = {{"ready", true}};
+  if (!readiness.missing.empty()) json["missing"] = readiness.missing;
+  co_return co_await call.send_json(json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+}
+
 net::Task<Status> look(Call& call, NodeView view, std::string_view what) {
   store::Store& store = view.services.store;
   if (what == "metrics") {
@@ -179,6 +201,11 @@ net::Task<Status> look(Call& call, NodeView view, std::string_view what) {
       Json list = Json::array();
       for (const auto& bucket : store.buckets()) list.push_back(bucket_json(*bucket));
       return Json{{"buckets", list}};
+    };
+  }
+  if (what.starts_with("buckets/")) {
+    work = [&store, name = std::string(what.substr(8))]() -> Result<Json> {
+      return bucket_json(*MR_TRY(get_bucket(store, name)));
     };
   }
   if (!work) {
@@ -211,7 +238,7 @@ net::Task<Status> change(Call& call, NodeView view, std::string_view what) {
   } else if (what.starts_with("buckets/")) {
     work = [&store, name = std::string(what.substr(8)), settings = *json]() -> Result<Json> {
       MR_TRY(change_bucket(store, name, settings));
-      return bucket_json(*store.find_bucket(name));
+      return bucket_json(*MR_TRY(get_bucket(store, name)));
     };
   } else {
     Refusal refusal{"NotFound",
@@ -228,7 +255,7 @@ net::Task<Status> administer(Call& call, NodeView view) {
   const std::string what(path.size() > 3 ? path.substr(3) : std::string_view());
   const bool get = call.method() == "GET" || call.method() == "HEAD";
   if (get && what == "live") co_return co_await call.send_json("{\"live\": true}\n");
-  if (get && what == "ready") co_return co_await call.send_json("{\"ready\": true}\n");
+  if (get && what == "ready") co_return co_await tell_ready(call);
   const bool may_look = call.caller.open || call.caller.key != nullptr || call.connection.is_loopback();
   const bool may_change = call.caller.may(Right::kAdmin, "");
   const bool foreign = call.request().find("origin").has_value();
@@ -238,6 +265,14 @@ net::Task<Status> administer(Call& call, NodeView view) {
     co_return co_await call.refuse(std::move(refusal));
   }
   if (get) co_return co_await look(call, view, what);
+  const std::string_view changes = changing_method(what);
+  if (call.method() != changes) {
+    Refusal refusal{
+        "MethodNotAllowed",
+        fmt::format("{} of /-/{} is not possible", printable(call.method(), 16), printable(what, 64)), "",
+        changes.empty() ? "GET, HEAD" : fmt::format("GET, HEAD, {}", changes)};
+    co_return co_await call.refuse(std::move(refusal));
+  }
   co_return co_await change(call, view, what);
 }
 

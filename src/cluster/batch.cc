@@ -37,17 +37,17 @@ Result<Piece> wrap(std::string_view name, Stretch stretch) {
   return piece;
 }
 
-Result<Piece> grant(store::Store& store, ShardIndexes& indexes, const std::string& bucket,
+Result<Piece> grant(Unpacker& unpacker, ShardIndexes& indexes, const std::string& bucket,
                     const BatchEntry& entry) {
-  const auto object = MR_TRY(store.get_object(bucket, entry.object));
+  const auto object = MR_TRY(indexes.store().get_object(bucket, entry.object));
   if (entry.sample) {
     Piece piece;
-    piece.stretch = MR_TRY(find_samples(store, indexes, object, *entry.sample, *entry.sample));
+    piece.stretch = MR_TRY(find_samples(indexes, object, *entry.sample, *entry.sample));
     return piece;
   }
   if (entry.member) {
     return wrap(entry.name.empty() ? *entry.member : entry.name,
-                MR_TRY(find_member(store, indexes, object, *entry.member)));
+                MR_TRY(find_member(unpacker, indexes, object, *entry.member)));
   }
   ParsedRange range{RangeKind::kWhole, {}};
   if (entry.range) range = parse_range(*entry.range, object->record().size);
@@ -57,7 +57,7 @@ Result<Piece> grant(store::Store& store, ShardIndexes& indexes, const std::strin
   }
   if (range.kind == RangeKind::kWhole) range.range = {0, object->record().size};
   return wrap(entry.name.empty() ? entry.object : entry.name,
-              Stretch{object, range.range.offset, range.range.size, std::nullopt});
+              Stretch{object, tar::Compression::kNone, range.range.offset, range.range.size});
 }
 
 Json missing_json(const BatchEntry& entry, size_t position, const Error& error) {
@@ -82,13 +82,15 @@ Result<Piece> report_missing(const Json& json, size_t position) {
   return piece;
 }
 
-Result<std::vector<Piece>> grant_all(store::Store& store, ShardIndexes& indexes, const std::string& bucket,
+// Where everything is and how long; nothing is unpacked to be kept.
+Result<std::vector<Piece>> grant_all(ShardIndexes& indexes, const std::string& bucket,
                                      const BatchRequest& batch) {
+  Unpacker unpacker(indexes.store());
   std::vector<Piece> pieces;
   pieces.reserve(batch.entries.size());
   Json missing = Json::array();
   for (size_t i = 0; i < batch.entries.size(); ++i) {
-    auto piece = grant(store, indexes, bucket, batch.entries[i]);
+    auto piece = grant(unpacker, indexes, bucket, batch.entries[i]);
     if (piece) {
       pieces.push_back(piece.take());
       continue;
@@ -114,11 +116,10 @@ net::Task<Status> get_batch(Call& call, ShardIndexes& indexes) {
   if (!text) co_return co_await call.refuse(text.error(), About::kBucket);
   auto batch = parse_batch_request(*text);
   if (!batch) co_return co_await call.refuse(batch.error(), About::kBucket);
-  store::Store& store = call.store();
-  auto work = [&store, &indexes, bucket = call.bucket, request = batch.take()] {
-    return grant_all(store, indexes, bucket, request);
+  auto work = [&indexes, bucket = call.bucket, request = batch.take()] {
+    return grant_all(indexes, bucket, request);
   };
-  auto pieces = co_await call.blocking(std::move(work));
+  auto pieces = co_await call.blocking_long(std::move(work));
   if (!pieces) co_return co_await call.refuse(pieces.error(), About::kObject);
   const std::string zeros(2 * tar::kBlock, 0);
   uint64_t total = zeros.size();
@@ -127,11 +128,12 @@ net::Task<Status> get_batch(Call& call, ShardIndexes& indexes) {
   head.add("Content-Type", "application/x-tar");
   auto sent = co_await call.connection.send_head(total);
   if (!sent) co_return sent;
+  Unpacker unpacker(call.store());
   for (Piece& piece : *pieces) {
     auto before = co_await call.connection.send_bytes(piece.before);
     if (!before) co_return before;
     if (piece.stretch) {
-      auto body = co_await send_stretch(call, std::move(*piece.stretch));
+      auto body = co_await send_stretch(call, std::move(*piece.stretch), unpacker);
       if (!body) co_return body;
     }
     auto after = co_await call.connection.send_bytes(std::string_view(zeros).substr(0, piece.padding));

@@ -48,14 +48,18 @@ Result<BatchRequest> parse_batch_request(std::string_view text) {
   BatchRequest request;
   const Json* entries = &json;
   if (json.is_object()) {
+    for (const auto& [name, value] : json.items()) {
+      if (name == "entries") continue;
+      if (name != "missing")
+        return make_error(Code::kInvalid,
+                          "the batch has an unknown \"{}\": \"entries\" and \"missing\" are known",
+                          printable(name, 32));
+      if (value != "report" && value != "error")
+        return make_error(Code::kInvalid, "\"missing\" is \"report\" or \"error\"");
+      request.fail_on_missing = value == "error";
+    }
     if (!json.contains("entries")) return make_error(Code::kInvalid, "the batch has no \"entries\"");
     entries = &json.at("entries");
-    const std::string missing = json.contains("missing") && json.at("missing").is_string()
-                                    ? json.at("missing").get<std::string>()
-                                    : "report";
-    if (missing != "report" && missing != "error")
-      return make_error(Code::kInvalid, "\"missing\" is \"report\" or \"error\"");
-    request.fail_on_missing = missing == "error";
   }
   if (!entries->is_array()) return make_error(Code::kInvalid, "the batch is not a list");
   if (entries->size() > kMaxBatchEntries)

@@ -152,6 +152,18 @@ net::Task<Result<std::string>> read_document(Call& call, size_t most) {
   co_return text;
 }
 
+Status check_document(const Call& call, std::string_view text) {
+  for (const net::HeaderView& header : call.request().headers) {
+    const std::string name = lower_case(header.name);
+    const auto kind = net::find_checksum_kind(name);
+    if (!kind) continue;
+    const auto wanted = net::from_base64(header.value);
+    if (!wanted || net::digest(*kind, text) != *wanted)
+      return make_error(Code::kInvalid, "BadDigest: the body does not have the checksum of {}", name);
+  }
+  return {};
+}
+
 net::Task<void> wait_for_space(Call& call, store::Writer& writer) {
   std::function<void(std::function<void(int)>)> start = [&writer](std::function<void(int)> done) {
     writer.when_space([done = std::move(done)] { done(0); });

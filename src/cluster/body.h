@@ -57,6 +57,9 @@ class UploadBody {
 // Content-MD5.
 net::Task<Result<std::string>> read_document(Call& call, size_t most);
 
+// A document against the x-amz-checksum-… headers that came with it.
+Status check_document(const Call& call, std::string_view text);
+
 // The body into the writer, checked and committed.
 net::Task<Result<std::shared_ptr<const store::Object>>> receive_object(Call& call, UploadBody& body,
                                                                        store::Writer& writer);

@@ -173,7 +173,7 @@ net::Task<Status> list_objects(Call& call) {
     auto work = [&store, bucket = call.bucket, options = list->options] {
       return store.list(bucket, options);
     };
-    auto listed = co_await call.blocking(std::move(work));
+    auto listed = co_await call.blocking_long(std::move(work));
     if (!listed) co_return co_await call.refuse(listed.error(), About::kBucket);
     page = listed.take();
   }

@@ -21,6 +21,8 @@ net::Task<Status> Call::refuse(Refusal refusal) {
   net::HeadBuilder& head = connection.start(refusal.status());
   head.add("Content-Type", administrative ? "application/json" : "application/xml");
   if (refusal.status() == 503) head.add("Retry-After", "2");
+  if (!refusal.allow.empty()) head.add("Allow", refusal.allow);
+  if (!refusal.content_range.empty()) head.add("Content-Range", refusal.content_range);
   std::string body;
   if (administrative) {
     body = refusal_json(refusal);

@@ -25,7 +25,8 @@ namespace millrace::cluster {
 // What every operation uses; wired once by the node and outliving all calls.
 struct Services {
   store::Store& store;
-  Workers& workers;
+  Workers& workers;  // what waits for a drive for a moment
+  Workers& movers;   // what goes over many bytes or keys: lookups never wait behind it
   Log& log;
 };
 
@@ -60,21 +61,31 @@ class Call {
   std::string get_query(std::string_view name) const { return std::string(find_query(name).value_or("")); }
 
   // Runs work that waits for a drive on a worker thread. It returns a Result or Status.
-  template <typename Work, typename Outcome = std::invoke_result_t<Work>>
-  net::Answer<Outcome> blocking(Work work) {
-    auto kept = std::make_shared<Work>(std::move(work));
-    return net::await_callback<Outcome>(
-        connection.loop(), [&workers = services.workers, kept](std::function<void(Outcome)> done) {
-          const bool taken = workers.submit([kept, done] { done((*kept)()); });
-          if (!taken) done(make_error(Code::kUnavailable, "too many calls are waiting for the drives"));
-        });
+  template <typename Work>
+  auto blocking(Work work) {
+    return run_on(services.workers, std::move(work));
   }
-
+  // The same for work that may take long: copies, lists, batches, unpacking.
+  template <typename Work>
+  auto blocking_long(Work work) {
+    return run_on(services.movers, std::move(work));
+  }
   net::Task<Status> refuse(Refusal refusal);
   net::Task<Status> refuse(const Error& error, About about);
   net::Task<Status> send_xml(int status, std::string body);
   net::Task<Status> send_json(std::string body);
   net::Task<Status> send_empty(int status);
+
+ private:
+  template <typename Work, typename Outcome = std::invoke_result_t<Work>>
+  net::Answer<Outcome> run_on(Workers& workers, Work work) {
+    auto kept = std::make_shared<Work>(std::move(work));
+    return net::await_callback<Outcome>(
+        connection.loop(), [&workers, kept](std::function<void(Outcome)> done) {
+          const bool taken = workers.submit([kept, done] { done((*kept)()); });
+          if (!taken) done(make_error(Code::kUnavailable, "too many calls are waiting for the drives"));
+        });
+  }
 };
 
 std::string quoted_etag(std::string_view etag);

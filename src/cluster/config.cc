@@ -17,7 +17,8 @@ Settings Config::settings() {
   table.add("tls_cert", tls_cert, "Certificate chain (PEM). Read again when it changes.");
   table.add("tls_key", tls_key, "Private key (PEM) of the certificate.");
   table.add("threads", threads, Unit::kCount, "Threads that serve connections. 0: one per core.");
-  table.add("workers", workers, Unit::kCount, "Threads for what waits for drives: lists, lookups, copies.");
+  table.add("workers", workers, Unit::kCount,
+            "Threads for lookups that wait for drives, and as many for copies, lists and batches.");
   table.add("max_connections", max_connections, Unit::kCount,
             "Connections at a time; more are answered 503.");
   table.add(
@@ -50,13 +51,45 @@ Settings Config::settings() {
   return table;
 }
 
+Status Config::check() const {
+  struct Range {
+    std::string_view name;
+    uint64_t value;
+    uint64_t least;
+    uint64_t most;
+  };
+  constexpr uint64_t kYear = 366 * 86400;
+  const Range ranges[] = {
+      {"threads", threads, 0, 256},
+      {"workers", workers, 1, 512},
+      {"max_connections", max_connections, 1, 1'000'000},
+      {"busy_wait_us", busy_wait_us, 0, 100'000},
+      {"idle_seconds", idle_seconds, 1, kYear},
+      {"head_seconds", head_seconds, 1, kYear},
+      {"stall_seconds", stall_seconds, 1, kYear},
+      {"stop_seconds", stop_seconds, 0, kYear},
+      {"read_window", store.read_window, 64 << 10, 1 << 30},
+      {"reads_in_flight", reads_in_flight, 0, 1024},
+      {"open_files", open_files, 1, 10'000'000},
+      {"scrub_cycle", store.scrub_cycle_seconds, 1, 100 * kYear},
+      {"upload_expiry", store.upload_expiry_seconds, 1, 100 * kYear},
+  };
+  if (data.empty()) return make_error(Code::kInvalid, "data is empty: it is the node's own directory");
+  for (const Range& range : ranges) {
+    if (range.value >= range.least && range.value <= range.most) continue;
+    return make_error(Code::kInvalid, "{} is {}: it must be from {} to {}", range.name, range.value,
+                      range.least, range.most)
+        .with_hint("millrace config prints every setting with its default");
+  }
+  return {};
+}
+
 store::StoreOptions Config::store_options() const {
   store::StoreOptions options = store;
   options.state_directory = data;
   options.drives = drives;
   options.reads_in_flight = static_cast<unsigned>(reads_in_flight);
   options.open_files = static_cast<unsigned>(open_files);
-  if (options.drives.empty()) options.drives = {data + "/drive"};
   return options;
 }
 

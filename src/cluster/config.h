@@ -36,6 +36,8 @@ struct Config {
 
   // The table over this struct's variables; the struct must stay where it is.
   Settings settings();
+  // An error that names the setting and its range where no node could run with it.
+  Status check() const;
   // What the store is opened with.
   store::StoreOptions store_options() const;
 };

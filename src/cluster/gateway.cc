@@ -1,12 +1,12 @@
 // Who asks for what.
 #include "cluster/gateway.h"
 
-#include <algorithm>
-
+#include "base/assert.h"
 #include "base/clock.h"
 #include "base/text.h"
 #include "cluster/buckets.h"
 #include "cluster/multipart.h"
+#include "cluster/operation.h"
 #include "cluster/read.h"
 #include "cluster/write.h"
 #include "cluster/xml.h"
@@ -14,39 +14,6 @@
 namespace millrace::cluster {
 
 namespace {
-
-// Parts of S3 that are not here. Asking for them must not look like asking for the object or the list.
-constexpr std::string_view kUnsupported[] = {"accelerate",
-                                             "analytics",
-                                             "cors",
-                                             "encryption",
-                                             "intelligent-tiering",
-                                             "inventory",
-                                             "legal-hold",
-                                             "lifecycle",
-                                             "logging",
-                                             "metrics",
-                                             "notification",
-                                             "object-lock",
-                                             "ownershipControls",
-                                             "policyStatus",
-                                             "publicAccessBlock",
-                                             "replication",
-                                             "requestPayment",
-                                             "restore",
-                                             "retention",
-                                             "select",
-                                             "torrent",
-                                             "versions",
-                                             "website",
-                                             "attributes",
-                                             "session"};
-
-bool writes(const Call& call) {
-  const std::string_view method = call.method();
-  if (method == "POST" && call.has_query("batch")) return false;
-  return method != "GET" && method != "HEAD" && method != "OPTIONS";
-}
 
 // A page in a browser on this machine can send requests here. What it sends says where the page came from.
 bool from_foreign_page(const net::RequestHead& request) {
@@ -196,14 +163,13 @@ Result<Caller> Gateway::authenticate(const Call& call) const {
   return caller;
 }
 
-Status Gateway::authorize(const Call& call) const {
+Status Gateway::authorize(const Call& call, Right right) const {
   if (call.caller.open) {
-    if (writes(call) && from_foreign_page(call.request())) {
+    if (right != Right::kRead && from_foreign_page(call.request())) {
       return make_error(Code::kDenied, "AccessDenied: web pages of other origins may not write here");
     }
     return {};
   }
-  const Right right = writes(call) ? Right::kWrite : Right::kRead;
   if (call.bucket.empty()) {
     if (call.caller.key != nullptr) return {};
     return make_error(Code::kDenied, "AccessDenied: listing the buckets needs a key");
@@ -236,64 +202,64 @@ net::Task<Status> Gateway::dispatch(Call& call) {
     NodeView view{services_, *server_, meters_, started_us_};
     co_return co_await administer(call, view);
   }
-  if (auto allowed = authorize(call); !allowed) {
+  const Scope scope = call.bucket.empty() ? Scope::kService
+                      : call.key.empty()  ? Scope::kBucket
+                                          : Scope::kObject;
+  const Asked asked = resolve(scope, call.request(), call.query);
+  auto allowed = authorize(call, asked.right);
+  if (allowed) allowed = check_supported(asked.operation, call.request(), call.query);
+  if (!allowed) {
     call.operation = "refused";
     co_return co_await call.refuse(allowed.error(), About::kObject);
   }
-  for (const std::string_view name : kUnsupported) {
-    if (call.query.empty() || !call.has_query(name)) continue;
-    Refusal refusal{"NotImplemented", fmt::format("?{} is not supported", name), ""};
+  if (asked.operation == Operation::kNone) {
+    Refusal refusal{"MethodNotAllowed", fmt::format("{} is not possible here", printable(call.method(), 16)),
+                    "", scope == Scope::kService ? "GET, HEAD" : "GET, HEAD, PUT, POST, DELETE"};
     co_return co_await call.refuse(std::move(refusal));
   }
-  if (call.bucket.empty()) {
-    if (call.method() == "GET" || call.method() == "HEAD") co_return co_await list_buckets(call);
-    Refusal refusal{"MethodNotAllowed", "only GET is possible here", ""};
-    co_return co_await call.refuse(std::move(refusal));
-  }
-  if (call.key.empty()) co_return co_await dispatch_bucket(call);
-  co_return co_await dispatch_object(call);
+  if (scope == Scope::kService) co_return co_await list_buckets(call);
+  if (scope == Scope::kBucket) co_return co_await serve_bucket(call, asked.operation);
+  co_return co_await serve_object(call, asked.operation);
 }
 
-net::Task<Status> Gateway::dispatch_bucket(Call& call) {
-  const std::string_view method = call.method();
-  if (method == "PUT" && call.query.empty()) co_return co_await create_bucket(call);
+net::Task<Status> Gateway::serve_bucket(Call& call, Operation operation) {
+  if (operation == Operation::kCreateBucket) co_return co_await create_bucket(call);
   if (!services_.store.find_bucket(call.bucket)) {
     Refusal refusal{"NoSuchBucket", fmt::format("there is no bucket {}", printable(call.bucket, 80)),
                     "millrace mb makes one"};
     co_return co_await call.refuse(std::move(refusal));
   }
-  const bool get = method == "GET" || method == "HEAD";
-  if (method == "POST" && call.has_query("delete")) co_return co_await delete_objects(call);
-  if (method == "POST" && call.has_query("batch")) co_return co_await get_batch(call, indexes_);
-  if (method == "GET" && call.has_query("uploads")) co_return co_await list_uploads(call);
-  if (get && call.has_query("location")) {
-    call.operation = "bucket_config";
-    XmlWriter xml("LocationConstraint");
-    co_return co_await call.send_xml(200, xml.finish());
+  switch (operation) {
+    case Operation::kDeleteObjects:
+      co_return co_await delete_objects(call);
+    case Operation::kGetBatch:
+      co_return co_await get_batch(call, indexes_);
+    case Operation::kListUploads:
+      co_return co_await list_uploads(call);
+    case Operation::kHeadBucket:
+      co_return co_await head_bucket(call);
+    case Operation::kListObjects:
+      co_return co_await list_objects(call);
+    case Operation::kDeleteBucket:
+      co_return co_await delete_bucket(call);
+    default:
+      co_return co_await describe_bucket(call, operation);
   }
-  if (get && call.has_query("versioning")) {
-    call.operation = "bucket_config";
-    XmlWriter xml("VersioningConfiguration");
-    co_return co_await call.send_xml(200, xml.finish());
-  }
-  if (get && call.has_query("acl")) {
-    call.operation = "bucket_config";
-    co_return co_await call.send_xml(200, std::string(kAcl));
-  }
-  if (get && call.has_query("policy")) {
+}
+
+net::Task<Status> Gateway::describe_bucket(Call& call, Operation operation) {
+  call.operation = "bucket_config";
+  if (operation == Operation::kGetPolicy) {
     Refusal refusal{"NoSuchBucketPolicy", "rights belong to keys here", "millrace keys list"};
     co_return co_await call.refuse(std::move(refusal));
   }
-  if (get && call.has_query("tagging")) {
+  if (operation == Operation::kGetBucketTags) {
     Refusal refusal{"NoSuchTagSet", "buckets have no tags", ""};
     co_return co_await call.refuse(std::move(refusal));
   }
-  if (method == "HEAD") co_return co_await head_bucket(call);
-  if (method == "GET") co_return co_await list_objects(call);
-  if (method == "DELETE" && call.query.empty()) co_return co_await delete_bucket(call);
-  Refusal refusal{"NotImplemented", fmt::format("{} of a bucket with this query is not supported", method),
-                  ""};
-  co_return co_await call.refuse(std::move(refusal));
+  if (operation == Operation::kGetAcl) co_return co_await call.send_xml(200, std::string(kAcl));
+  XmlWriter xml(operation == Operation::kGetLocation ? "LocationConstraint" : "VersioningConfiguration");
+  co_return co_await call.send_xml(200, xml.finish());
 }
 
 // In open mode on loopback `curl -T` needs no ceremony: the first object makes the bucket.
@@ -308,12 +274,10 @@ net::Task<Status> Gateway::create_on_first_use(Call& call) {
   co_return co_await call.blocking(std::move(work));
 }
 
-net::Task<Status> Gateway::dispatch_object(Call& call) {
-  const std::string_view method = call.method();
-  const bool get = method == "GET" || method == "HEAD";
+net::Task<Status> Gateway::serve_object(Call& call, Operation operation) {
   if (!services_.store.find_bucket(call.bucket)) {
     const bool plain = call.caller.open && options_.loopback && !looks_signed(call.request());
-    if (method != "PUT" || !plain || !call.query.empty()) {
+    if (operation != Operation::kPutObject || !plain) {
       Refusal refusal{"NoSuchBucket", fmt::format("there is no bucket {}", printable(call.bucket, 80)),
                       "millrace mb makes one"};
       co_return co_await call.refuse(std::move(refusal));
@@ -321,50 +285,51 @@ net::Task<Status> Gateway::dispatch_object(Call& call) {
     auto created = co_await create_on_first_use(call);
     if (!created) co_return co_await call.refuse(created.error(), About::kBucket);
   }
-  if (call.query.empty()) {
-    if (get) co_return co_await get_object(call);
-    if (method == "PUT") {
-      if (call.request().find("x-amz-copy-source")) co_return co_await copy_object(call);
+  switch (operation) {
+    case Operation::kGetObject:
+      co_return co_await get_object(call);
+    case Operation::kPutObject:
       co_return co_await put_object(call);
-    }
-    if (method == "DELETE") co_return co_await delete_object(call);
+    case Operation::kCopyObject:
+      co_return co_await copy_object(call);
+    case Operation::kDeleteObject:
+      co_return co_await delete_object(call);
+    case Operation::kGetTags:
+      co_return co_await get_tags(call);
+    case Operation::kPutTags:
+      co_return co_await put_tags(call);
+    case Operation::kDeleteTags:
+      co_return co_await delete_tags(call);
+    case Operation::kGetAcl:
+      call.operation = "bucket_config";
+      co_return co_await call.send_xml(200, std::string(kAcl));
+    case Operation::kGetIndex:
+      co_return co_await get_index(call);
+    case Operation::kGetMember:
+      co_return co_await get_member(call, indexes_);
+    case Operation::kGetSamples:
+      co_return co_await get_samples(call, indexes_);
+    default:
+      co_return co_await serve_upload(call, operation);
   }
-  if (call.has_query("versionId") && call.get_query("versionId") != "null") {
-    Refusal refusal{"NotImplemented", "versions of objects are not kept", ""};
-    co_return co_await call.refuse(std::move(refusal));
+}
+
+net::Task<Status> Gateway::serve_upload(Call& call, Operation operation) {
+  switch (operation) {
+    case Operation::kCreateUpload:
+      co_return co_await create_upload(call);
+    case Operation::kPutPart:
+      co_return co_await put_part(call);
+    case Operation::kCopyPart:
+      co_return co_await copy_part(call);
+    case Operation::kCompleteUpload:
+      co_return co_await complete_upload(call);
+    case Operation::kListParts:
+      co_return co_await list_parts(call);
+    default:
+      MR_ASSERT(operation == Operation::kAbortUpload);
+      co_return co_await abort_upload(call);
   }
-  if (call.has_query("uploadId")) {
-    if (method == "PUT" && call.request().find("x-amz-copy-source")) co_return co_await copy_part(call);
-    if (method == "PUT") co_return co_await put_part(call);
-    if (method == "POST") co_return co_await complete_upload(call);
-    if (method == "GET") co_return co_await list_parts(call);
-    if (method == "DELETE") co_return co_await abort_upload(call);
-  }
-  if (method == "POST" && call.has_query("uploads")) co_return co_await create_upload(call);
-  if (call.has_query("tagging")) {
-    if (get) co_return co_await get_tags(call);
-    if (method == "PUT") co_return co_await put_tags(call);
-    if (method == "DELETE") co_return co_await delete_tags(call);
-  }
-  if (get && call.has_query("acl")) {
-    call.operation = "bucket_config";
-    co_return co_await call.send_xml(200, std::string(kAcl));
-  }
-  if (call.has_query("acl") || call.has_query("uploads") || call.has_query("policy")) {
-    Refusal refusal{"NotImplemented", fmt::format("{} with this query is not supported", method), ""};
-    co_return co_await call.refuse(std::move(refusal));
-  }
-  if (get && call.has_query("index")) co_return co_await get_index(call);
-  if (get && call.has_query("member")) co_return co_await get_member(call, indexes_);
-  if (get && (call.has_query("sample") || call.has_query("samples")))
-    co_return co_await get_samples(call, indexes_);
-  if (get) co_return co_await get_object(call);
-  if (method == "PUT" && call.request().find("x-amz-copy-source")) co_return co_await copy_object(call);
-  if (method == "PUT") co_return co_await put_object(call);
-  if (method == "DELETE") co_return co_await delete_object(call);
-  Refusal refusal{"MethodNotAllowed", fmt::format("{} of an object is not possible", printable(method, 16)),
-                  ""};
-  co_return co_await call.refuse(std::move(refusal));
 }
 
 }  // namespace millrace::cluster

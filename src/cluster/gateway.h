@@ -11,6 +11,7 @@
 #include "cluster/call.h"
 #include "cluster/keys.h"
 #include "cluster/meters.h"
+#include "cluster/operation.h"
 #include "cluster/shards.h"
 #include "net/server.h"
 
@@ -31,11 +32,13 @@ class Gateway final : public net::Handler {
 
  private:
   net::Task<Status> dispatch(Call& call);
-  net::Task<Status> dispatch_bucket(Call& call);
-  net::Task<Status> dispatch_object(Call& call);
+  net::Task<Status> serve_bucket(Call& call, Operation operation);
+  net::Task<Status> describe_bucket(Call& call, Operation operation);
+  net::Task<Status> serve_object(Call& call, Operation operation);
+  net::Task<Status> serve_upload(Call& call, Operation operation);
   Status locate(Call& call) const;
   Result<Caller> authenticate(const Call& call) const;
-  Status authorize(const Call& call) const;
+  Status authorize(const Call& call, Right right) const;
   bool is_open(const KeyRing& ring) const { return ring.empty() && (options_.loopback || options_.insecure); }
   net::Task<Status> create_on_first_use(Call& call);
   void log_access(const Call& call, uint64_t microseconds) const;

@@ -1,10 +1,13 @@
 // Keys as JSON, mode 600.
 #include "cluster/keys.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -131,8 +134,24 @@ Status KeyRing::save(const std::string& path) const {
   return write_secret_file(path, Json{{"keys", keys}}.dump(2) + "\n");
 }
 
-Result<std::unique_ptr<KeyFile>> KeyFile::open(std::string path) {
-  std::unique_ptr<KeyFile> file(new KeyFile(std::move(path)));
+Result<KeyRing> KeyRing::edit(const std::string& path, const std::function<Status(KeyRing&)>& change) {
+  // A file of its own: the key file itself is replaced.
+  const std::string lock_path = path + ".lock";
+  const int descriptor = ::open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR);
+  if (descriptor < 0) return make_system_error(errno, "opening " + lock_path);
+  const File lock(descriptor, lock_path);
+  while (::flock(descriptor, LOCK_EX) != 0) {
+    if (errno != EINTR) return make_system_error(errno, "locking " + lock_path);
+  }
+  KeyRing ring = MR_TRY(load(path));
+  MR_TRY(change(ring));
+  MR_TRY(ring.save(path));
+  return ring;
+}
+
+Result<std::unique_ptr<KeyFile>> KeyFile::open(std::string path,
+                                               std::function<void(const Error&)> on_problem) {
+  std::unique_ptr<KeyFile> file(new KeyFile(std::move(path), std::move(on_problem)));
   file->stamp_ = file_stamp(file->path_);
   file->ring_ = std::make_shared<const KeyRing>(MR_TRY(KeyRing::load(file->path_)));
   return file;
@@ -147,7 +166,10 @@ std::shared_ptr<const KeyRing> KeyFile::current() {
   const std::string stamp = file_stamp(path_);
   if (stamp == stamp_) return ring_;
   auto loaded = KeyRing::load(path_);
-  if (!loaded) return ring_;
+  if (!loaded) {
+    if (std::exchange(unusable_, stamp) != stamp) on_problem_(loaded.error());
+    return ring_;
+  }
   stamp_ = stamp;
   ring_ = std::make_shared<const KeyRing>(loaded.take());
   return ring_;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -45,6 +46,9 @@ class KeyRing {
 
   static Result<KeyRing> load(const std::string& path);  // a missing file is an empty ring
   Status save(const std::string& path) const;
+  // Loads, changes and saves under a lock: of several who change it at once none undoes what another did.
+  // Where `change` fails nothing is saved. The ring as it is then.
+  static Result<KeyRing> edit(const std::string& path, const std::function<Status(KeyRing&)>& change);
   void add(Key key);
   bool remove(std::string_view access_key);
 
@@ -54,17 +58,22 @@ class KeyRing {
 
 class KeyFile {
  public:
-  static Result<std::unique_ptr<KeyFile>> open(std::string path);
+  // `on_problem` is told once of each change that cannot be read.
+  static Result<std::unique_ptr<KeyFile>> open(std::string path,
+                                               std::function<void(const Error&)> on_problem);
   // The keys as they are now; a file that has become unreadable leaves the last good ones.
   std::shared_ptr<const KeyRing> current();
 
  private:
-  explicit KeyFile(std::string path) : path_(std::move(path)) {}
+  KeyFile(std::string path, std::function<void(const Error&)> on_problem)
+      : path_(std::move(path)), on_problem_(std::move(on_problem)) {}
   const std::string path_;
+  const std::function<void(const Error&)> on_problem_;
   std::mutex mutex_;
   std::shared_ptr<const KeyRing> ring_;  // guarded by mutex_
   uint64_t looked_us_ = 0;               // guarded by mutex_
   std::string stamp_;                    // guarded by mutex_
+  std::string unusable_;                 // guarded by mutex_; the stamp of the last change that was told of
 };
 
 std::string key_file_path(const std::string& state_directory);

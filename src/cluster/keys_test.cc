@@ -141,8 +141,8 @@ TEST(KeyRingTest, ABrokenFileIsRefusedWithoutQuotingIt) {
 TEST(KeyFileTest, RefusesToOpenWhatItCannotTrust) {
   const TemporaryDirectory directory;
   write(directory.path("keys.json"), "{\"keys\": []}", 0644);
-  EXPECT_FALSE(KeyFile::open(directory.path("keys.json")));
-  const auto missing = KeyFile::open(directory.path("none"));
+  EXPECT_FALSE(KeyFile::open(directory.path("keys.json"), [](const Error&) {}));
+  const auto missing = KeyFile::open(directory.path("none"), [](const Error&) {});
   ASSERT_TRUE(missing);
   EXPECT_TRUE((*missing)->current()->empty());
 }

@@ -10,7 +10,6 @@
 #include "cluster/read.h"
 #include "cluster/write.h"
 #include "cluster/xml.h"
-#include "net/crc.h"
 
 namespace millrace::cluster {
 
@@ -97,19 +96,6 @@ Status check_parts(const std::vector<CompletedPart>& wanted, const std::vector<s
   return {};
 }
 
-std::optional<net::CrcKind> find_crc(net::DigestKind kind) {
-  switch (kind) {
-    case net::DigestKind::kCrc32:
-      return net::CrcKind::kCrc32;
-    case net::DigestKind::kCrc32c:
-      return net::CrcKind::kCrc32c;
-    case net::DigestKind::kCrc64Nvme:
-      return net::CrcKind::kCrc64Nvme;
-    default:
-      return std::nullopt;
-  }
-}
-
 uint64_t from_big_endian(std::string_view bytes) {
   uint64_t value = 0;
   for (const char c : bytes) value = value << 8 | static_cast<unsigned char>(c);
@@ -133,7 +119,7 @@ Result<std::vector<NameValue>> object_checksum(const std::vector<NameValue>& upl
   const auto kind = algorithm != nullptr ? net::find_checksum_algorithm(*algorithm) : std::nullopt;
   if (!kind) return none;
   const std::string* type = find_header(upload_headers, kType);
-  const auto crc = find_crc(*kind);
+  const auto crc = net::find_crc(*kind);
   const bool whole = crc && (*kind == net::DigestKind::kCrc64Nvme ||
                              (type != nullptr && net::equal_names(*type, "FULL_OBJECT")));
   const std::string name(net::checksum_header(*kind));
@@ -149,8 +135,8 @@ Result<std::vector<NameValue>> object_checksum(const std::vector<NameValue>& upl
     const std::string raw = MR_TRY(net::from_base64(*value));
     composite.add(raw);
     if (!whole) continue;
-    combined = width == 0 ? from_big_endian(raw)
-                          : net::crc_combine(*crc, combined, from_big_endian(raw), found->size);
+    combined =
+        width == 0 ? from_big_endian(raw) : crc_join(*crc, combined, from_big_endian(raw), found->size);
     width = raw.size();
   }
   if (whole)
@@ -251,7 +237,7 @@ net::Task<Status> copy_part(Call& call) {
     std::string etag = MR_TRY(copy_bytes(store, *object, range.offset, range.size, *target, md5));
     return finish_blocking(*target, {std::move(etag), {}});
   };
-  auto part = co_await call.blocking(std::move(work));
+  auto part = co_await call.blocking_long(std::move(work));
   if (!part) co_return co_await call.refuse(part.error(), About::kUpload);
   XmlWriter xml("CopyPartResult");
   xml.add("LastModified", format_iso_date((*part)->record().modified_ms));
@@ -411,7 +397,8 @@ net::Task<Status> complete_upload(Call& call) {
   auto completed = co_await call.blocking(std::move(work));
   if (!completed) co_return co_await call.refuse(completed.error(), About::kUpload);
   XmlWriter xml("CompleteMultipartUploadResult");
-  xml.add("Location", fmt::format("http://{}/{}/{}", call.request().get("host"), call.bucket,
+  xml.add("Location", fmt::format("{}://{}/{}/{}", call.connection.is_encrypted() ? "https" : "http",
+                                  call.request().get("host"), call.bucket,
                                   net::percent_encode(call.key, net::Encode::kPath)));
   xml.add("Bucket", call.bucket);
   xml.add("Key", call.key);

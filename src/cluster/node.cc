@@ -29,8 +29,8 @@ Status check_exposure(const net::ListenAddress& listen, const KeyRing& ring, con
                              config.data));
 }
 
-Result<std::unique_ptr<net::CertificateFiles>> open_certificates(const Config& config) {
-  net::CertificatePaths paths{config.tls_cert, config.tls_key};
+// None: plain HTTP.
+Result<net::CertificatePaths> find_certificates(const Config& config) {
   if (!config.tls.empty() && config.tls != "self-signed") {
     return make_error(Code::kInvalid, "tls = \"{}\" is not known", config.tls)
         .with_hint("\"self-signed\", or tls_cert and tls_key");
@@ -39,9 +39,8 @@ Result<std::unique_ptr<net::CertificateFiles>> open_certificates(const Config& c
     return make_error(Code::kInvalid, "a certificate and its key come together")
         .with_hint("give both --tls-cert and --tls-key");
   }
-  if (config.tls == "self-signed") paths = MR_TRY(net::make_self_signed(config.data));
-  if (paths.certificate.empty()) return std::unique_ptr<net::CertificateFiles>();
-  return net::CertificateFiles::open(paths);
+  if (config.tls == "self-signed") return net::make_self_signed(config.data);
+  return net::CertificatePaths{config.tls_cert, config.tls_key};
 }
 
 }  // namespace
@@ -51,21 +50,29 @@ Result<std::unique_ptr<Node>> Node::start(const Config& config, Log& log) {
   node->listen_ = MR_TRY(net::parse_listen_address(config.listen));
   raise_descriptor_limit();
   MR_TRY(make_directory(config.data));
-  node->keys_ = MR_TRY(KeyFile::open(key_file_path(config.data)));
+  node->keys_ = MR_TRY(KeyFile::open(key_file_path(config.data), [&log](const Error& error) {
+    log.warn("the changed keys cannot be used: the last ones stay", "error", error.message());
+  }));
   const std::shared_ptr<const KeyRing> ring = node->keys_->current();
   MR_TRY(check_exposure(node->listen_, *ring, config));
   node->open_ = ring->empty();
-  node->certificates_ = MR_TRY(open_certificates(config));
+  const net::CertificatePaths paths = MR_TRY(find_certificates(config));
+  if (!paths.certificate.empty()) {
+    node->certificates_ = MR_TRY(net::CertificateFiles::open(paths, [&log](const Error& error) {
+      log.warn("the changed certificate cannot be used: the last one stays", "error", error.message());
+    }));
+    if (config.tls == "self-signed") node->self_signed_ = paths.certificate;
+  }
   node->store_ = MR_TRY(store::Store::open(config.store_options(), log));
-  node->workers_ =
-      std::make_unique<Workers>(static_cast<unsigned>(std::clamp<uint64_t>(config.workers, 1, 512)));
+  node->workers_ = std::make_unique<Workers>(static_cast<unsigned>(config.workers));
+  node->movers_ = std::make_unique<Workers>(static_cast<unsigned>(config.workers));
   const GatewayOptions options{config.insecure, node->listen_.is_loopback(), config.access_log};
-  node->gateway_ =
-      std::make_unique<Gateway>(Services{*node->store_, *node->workers_, log}, *node->keys_, options);
+  node->gateway_ = std::make_unique<Gateway>(Services{*node->store_, *node->workers_, *node->movers_, log},
+                                             *node->keys_, options);
   net::ServerOptions server;
   server.listen = node->listen_;
-  server.threads = static_cast<unsigned>(std::min<uint64_t>(config.threads, 256));
-  server.max_connections = static_cast<unsigned>(std::min<uint64_t>(config.max_connections, 1'000'000));
+  server.threads = static_cast<unsigned>(config.threads);
+  server.max_connections = static_cast<unsigned>(config.max_connections);
   server.busy_wait_us = config.busy_wait_us;
   server.limits = {config.idle_seconds * 1'000'000, config.head_seconds * 1'000'000,
                    config.stall_seconds * 1'000'000};
@@ -82,6 +89,7 @@ Node::~Node() {
   // last.
   if (server_) server_->stop();
   if (workers_) workers_->stop();
+  if (movers_) movers_->stop();
 }
 
 std::string Node::url() const {

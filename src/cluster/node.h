@@ -24,6 +24,8 @@ class Node {
   std::string url() const;  // http://127.0.0.1:9400
   store::Store& store() { return *store_; }
   bool is_open() const { return open_; }
+  // The certificate that clients must be told to trust; empty: none, or one that they know.
+  const std::string& self_signed() const { return self_signed_; }
 
   // Lets requests under way finish within the limit: how many did not.
   unsigned drain(uint64_t limit_ms) { return server_->drain(limit_ms); }
@@ -35,11 +37,13 @@ class Node {
   std::unique_ptr<KeyFile> keys_;
   std::unique_ptr<store::Store> store_;
   std::unique_ptr<Workers> workers_;
+  std::unique_ptr<Workers> movers_;
   std::unique_ptr<Gateway> gateway_;
   std::unique_ptr<net::CertificateFiles> certificates_;
   std::unique_ptr<net::Server> server_;
   net::ListenAddress listen_;
   bool open_ = false;
+  std::string self_signed_;
 };
 
 }  // namespace millrace::cluster

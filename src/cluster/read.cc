@@ -48,24 +48,51 @@ bool range_applies(const net::RequestHead& request, const store::Record& record)
 constexpr std::string_view kOverrides[] = {"content-type",  "content-language",    "expires",
                                            "cache-control", "content-disposition", "content-encoding"};
 
+// The next bytes of an object, at most a window of them, where sending does not wait for the drive.
+net::Task<Result<store::Extent>> bring(Call& call, std::shared_ptr<const Object> object, uint64_t offset,
+                                       uint64_t size) {
+  store::Store& store = call.store();
+  const uint64_t want = std::min(size, store.read_window());
+  if (auto ready = store.find_ready(*object, offset, want)) co_return std::move(*ready);
+  std::function<void(std::function<void(Result<store::Extent>)>)> start =
+      [&store, object, offset, want](std::function<void(Result<store::Extent>)> done) {
+        store.prepare(object, offset, want, std::move(done));
+      };
+  co_return co_await net::await_callback<Result<store::Extent>>(call.connection.loop(), std::move(start));
+}
+
 net::Task<Status> respond(Call& call, std::shared_ptr<const Object> object, ParsedRange asked) {
   const store::Record& record = object->record();
-  net::HeadBuilder& head = call.connection.start(asked.kind == RangeKind::kPart ? 206 : 200);
+  if (asked.kind != RangeKind::kPart) asked.range = {0, record.size};
+  const bool has_body = call.method() != "HEAD" && asked.range.size > 0 && !object->is_inline();
+  std::optional<store::Extent> first;
+  if (has_body) {
+    // Before the head: what cannot be read is an error then, and not an answer that is cut.
+    auto brought = co_await bring(call, object, asked.range.offset, asked.range.size);
+    if (!brought) co_return co_await call.refuse(brought.error(), About::kObject);
+    first = brought.take();
+  }
+  net::HeadBuilder& head =
+      call.connection.start(asked.kind == RangeKind::kPart && asked.range.size > 0 ? 206 : 200);
   add_object_headers(call, *object, asked.kind);
-  if (asked.kind == RangeKind::kPart) {
+  const size_t parts = record.pieces.size();
+  if (parts > 1 && call.find_query("partNumber")) head.add("x-amz-mp-parts-count", parts);
+  if (asked.kind == RangeKind::kPart && asked.range.size > 0) {
     head.add("Content-Range", fmt::format("bytes {}-{}/{}", asked.range.offset,
                                           asked.range.offset + asked.range.size - 1, record.size));
-  } else {
-    asked.range = {0, record.size};
   }
   if (object->is_inline()) {
     co_return co_await call.connection.send(
         std::string_view(object->inline_bytes()).substr(asked.range.offset, asked.range.size));
   }
   auto sent = co_await call.connection.send_head(asked.range.size);
-  if (!sent || call.method() == "HEAD") co_return sent;
-  auto body = co_await send_stretch(call, std::move(object), asked.range.offset, asked.range.size);
-  if (!body) co_return body;
+  if (!sent || !first) co_return sent;
+  const uint64_t size = first->size;
+  auto begun = co_await call.connection.send_file(first->file->descriptor(), first->offset, size);
+  if (!begun) co_return begun;
+  auto rest =
+      co_await send_stretch(call, std::move(object), asked.range.offset + size, asked.range.size - size);
+  if (!rest) co_return rest;
   co_return co_await call.connection.end_body();
 }
 
@@ -82,7 +109,6 @@ Result<ParsedRange> part_range(const store::Record& record, const std::string& t
   if (record.pieces.empty()) return range;
   for (unsigned i = 0; i + 1 < number; ++i) range.range.offset += record.pieces[i].size;
   range.range.size = record.pieces[number - 1].size;
-  if (range.range.size == 0) range.kind = RangeKind::kWhole;
   return range;
 }
 
@@ -119,11 +145,16 @@ ParsedRange parse_range(std::string_view text, uint64_t size) {
 void add_object_headers(Call& call, const Object& object, RangeKind kind) {
   const store::Record& record = object.record();
   net::HeadBuilder& head = call.connection.head();
+  const bool checksums =
+      kind == RangeKind::kWhole && net::equal_names(call.request().get("x-amz-checksum-mode"), "enabled");
+  const bool usual = call.query.empty() && !checksums;
+  if (usual) {
+    if (const auto known = object.headers.load()) return head.add_lines(*known);
+  }
+  const size_t before = head.text().size();
   head.add("ETag", quoted_etag(record.etag));
   head.add("Last-Modified", format_http_date(record.modified_ms));
   head.add("Accept-Ranges", "bytes");
-  const bool checksums =
-      kind == RangeKind::kWhole && net::equal_names(call.request().get("x-amz-checksum-mode"), "enabled");
   bool typed = false;
   for (const auto& [name, value] : record.headers) {
     if (name.starts_with("x-amz-checksum-") && !checksums) continue;
@@ -143,6 +174,7 @@ void add_object_headers(Call& call, const Object& object, RangeKind kind) {
   if (!record.tags.empty()) head.add("x-amz-tagging-count", record.tags.size());
   if (record.shard != store::ShardState::kNone) head.add("x-millrace-index", shard_state_name(record.shard));
   if (record.shard == store::ShardState::kReady) head.add("x-millrace-samples", record.shard_samples);
+  if (usual) object.headers.store(std::make_shared<std::string>(head.text().substr(before)));
 }
 
 net::Task<Result<std::shared_ptr<const Object>>> find_object(Call& call, std::string bucket,
@@ -160,23 +192,12 @@ net::Task<Status> send_stretch(Call& call, std::shared_ptr<const Object> object,
     co_return co_await call.connection.send_bytes(
         std::string_view(object->inline_bytes()).substr(offset, size));
   }
-  store::Store& store = call.store();
   while (size > 0) {
-    const uint64_t want = std::min(size, store.read_window());
-    std::optional<store::Extent> ready = store.find_ready(*object, offset, want);
+    auto ready = co_await bring(call, object, offset, size);
     if (!ready) {
-      std::function<void(std::function<void(Result<store::Extent>)>)> start =
-          [&store, object, offset, want](std::function<void(Result<store::Extent>)> done) {
-            store.prepare(object, offset, want, std::move(done));
-          };
-      auto brought =
-          co_await net::await_callback<Result<store::Extent>>(call.connection.loop(), std::move(start));
-      if (!brought) {
-        call.services.log.warn("reading failed", "bucket", call.bucket, "key", call.key, "error",
-                               brought.error().message());
-        co_return brought.take_error();
-      }
-      ready = brought.take();
+      call.services.log.warn("reading failed", "bucket", call.bucket, "key", call.key, "error",
+                             ready.error().message());
+      co_return ready.take_error();
     }
     auto sent = co_await call.connection.send_file(ready->file->descriptor(), ready->offset, ready->size);
     if (!sent) co_return sent;
@@ -219,12 +240,9 @@ net::Task<Status> get_object(Call& call) {
     asked = parse_range(*range, record.size);
   }
   if (asked.kind == RangeKind::kUnsatisfiable) {
-    net::HeadBuilder& head = call.connection.start(416);
-    head.add("Content-Range", fmt::format("bytes */{}", record.size));
-    head.add("Content-Type", "application/xml");
     Refusal refusal{"InvalidRange", fmt::format("the object has {} bytes", record.size), ""};
-    const std::string body = refusal_xml(refusal, call.request().path, "");
-    co_return co_await call.connection.send(body);
+    refusal.content_range = fmt::format("bytes */{}", record.size);
+    co_return co_await call.refuse(std::move(refusal));
   }
   co_return co_await respond(call, object, asked);
 }

@@ -11,7 +11,9 @@ namespace millrace::cluster {
 struct Refusal {
   std::string code;  // "NoSuchKey"
   std::string message;
-  std::string hint;  // what to try; empty: nothing to add
+  std::string hint;                // what to try; empty: nothing to add
+  std::string allow = {};          // the methods that are possible, where this one is not
+  std::string content_range = {};  // how much there is, where a range asked for more
   int status() const;
 };
 

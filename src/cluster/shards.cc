@@ -3,11 +3,10 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstring>
+#include <optional>
 
 #include "base/text.h"
 #include "cluster/read.h"
-#include "tar/compress.h"
 #include "tar/format.h"
 #include "tar/reader.h"
 
@@ -17,92 +16,79 @@ namespace {
 
 using store::Object;
 
-constexpr uint64_t kMaxUnpacked = 256 << 20;
-constexpr size_t kReadBytes = 256 << 10;
-
-// A stretch of an object as a stream for the tar readers.
-class ObjectSource final : public tar::ByteSource {
- public:
-  ObjectSource(store::Store& store, const Object& object, uint64_t offset, uint64_t size)
-      : store_(store), object_(object), at_(offset), end_(offset + size) {}
-
-  Result<size_t> read_some(std::span<std::byte> into) override {
-    const uint64_t want = std::min<uint64_t>({into.size(), end_ - at_, kReadBytes});
-    if (want == 0) return size_t{0};
-    const std::string bytes = MR_TRY(store_.read(object_, at_, want));
-    std::memcpy(into.data(), bytes.data(), bytes.size());
-    at_ += bytes.size();
-    return bytes.size();
-  }
-  Result<uint64_t> skip(uint64_t bytes) override {
-    const uint64_t pass = std::min(bytes, end_ - at_);
-    at_ += pass;
-    return pass;
-  }
-
- private:
-  store::Store& store_;
-  const Object& object_;
-  uint64_t at_;
-  const uint64_t end_;
-};
-
-// The bytes of [offset, offset + size) of the tar inside a compressed object.
-Result<std::string> unpack(store::Store& store, const Object& object, tar::Compression compression,
-                           tar::Index::Range range) {
-  if (range.size > kMaxUnpacked) {
-    return make_error(Code::kTooLarge, "{} bytes of a compressed shard at once; at most {}", range.size,
-                      kMaxUnpacked)
-        .with_hint("ask for fewer samples, or store the shard uncompressed");
-  }
-  ObjectSource stored(store, object, 0, object.record().size);
-  auto plain = MR_TRY(tar::make_decompressor(compression, stored, object.key()));
-  const uint64_t skipped = MR_TRY(plain->skip(range.offset));
-  std::string bytes(range.size, 0);
-  size_t have = 0;
-  while (skipped == range.offset && have < bytes.size()) {
-    const size_t got = MR_TRY(plain->read_some(std::as_writable_bytes(std::span(bytes)).subspan(have)));
-    if (got == 0) break;
-    have += got;
-  }
-  if (have < bytes.size())
-    return make_error(Code::kTruncated, "{} ends before byte {}", object.key(), range.offset + range.size);
-  return bytes;
-}
-
-Result<Stretch> take_range(store::Store& store, const tar::Index& index, std::shared_ptr<const Object> object,
-                           tar::Index::Range range) {
-  Stretch stretch;
-  stretch.offset = range.offset;
-  stretch.size = range.size;
-  if (index.compression() != tar::Compression::kNone) {
-    stretch.unpacked = MR_TRY(unpack(store, *object, index.compression(), range));
-    stretch.offset = 0;
-  }
-  stretch.object = std::move(object);
-  return stretch;
-}
-
-// The member of this name among those of one sample; nothing if it is not there.
-Result<std::optional<tar::Index::Range>> find_in_sample(store::Store& store, const Stretch& sample,
-                                                        const std::string& path) {
-  std::unique_ptr<tar::ByteSource> source;
-  std::unique_ptr<tar::Window> window;
-  if (sample.unpacked) {
-    window = std::make_unique<tar::MappedWindow>(*sample.unpacked);
-  } else {
-    source = std::make_unique<ObjectSource>(store, *sample.object, sample.offset, sample.size);
-    window = std::make_unique<tar::StreamWindow>(*source);
-  }
-  tar::MemberReader reader(*window, sample.object->key());
-  while (reader.offset() < sample.size) {
+// The member of this name in a stretch that begins with a header; nothing if it is not there.
+Result<std::optional<Stretch>> find_in_stretch(Unpacker& unpacker, const Stretch& stretch,
+                                               const std::string& path) {
+  tar::ByteSource* const source = MR_TRY(unpacker.open(stretch));
+  tar::StreamWindow window(*source);
+  tar::MemberReader reader(window, stretch.object->key());
+  while (reader.offset() < stretch.size) {
     const tar::Member* member = MR_TRY(reader.next());
     if (member == nullptr) break;
-    if (member->is_file && member->name == path) {
-      return std::optional(tar::Index::Range{sample.offset + member->data_offset, member->size});
+    if (!member->is_file || member->name != path) continue;
+    Stretch found = stretch;
+    found.offset += member->data_offset;
+    found.size = member->size;
+    const uint64_t all = stretch.object->record().size;
+    if (stretch.compression == tar::Compression::kNone &&
+        (found.offset > all || found.size > all - found.offset)) {
+      return make_error(Code::kNotFound, "NoSuchMember: {} ends inside its member {}", stretch.object->key(),
+                        printable(path, 256))
+          .with_hint("it was cut short: put it again");
     }
+    return std::optional(found);
   }
-  return std::optional<tar::Index::Range>();
+  return std::optional<Stretch>();
+}
+
+Stretch stretch_of(std::shared_ptr<const Object> object, const tar::Index& index, tar::Index::Range range) {
+  return {std::move(object), index.compression(), range.offset, range.size};
+}
+
+// Where there is no index to say it: all of the tar.
+Result<Stretch> whole_tar(store::Store& store, std::shared_ptr<const Object> object) {
+  const std::string start = MR_TRY(store.read(*object, 0, tar::kMagicBytes));
+  return Stretch{std::move(object), tar::recognise_compression(start), 0, UINT64_MAX};
+}
+
+// Why an object has no index; only where it has none.
+Error no_such_index(const Object& object) {
+  const store::Record& record = object.record();
+  if (record.shard == store::ShardState::kNone) {
+    return make_error(Code::kNotFound, "NoSuchIndex: {} is not named like a tar", object.key())
+        .with_hint("shards end in .tar, .tgz, .tar.gz, .tar.zst or .tzst");
+  }
+  const auto problem = std::ranges::find(record.headers, store::kIndexProblem, &store::NameValue::first);
+  return make_error(Code::kNotFound, "NoSuchIndex: {} cannot be indexed: {}", object.key(),
+                    problem == record.headers.end() ? "it is not a valid tar" : problem->second)
+      .with_hint("millrace tar verify looks at all of it");
+}
+
+Error no_such_member(const Object& object, const std::string& path) {
+  return make_error(Code::kNotFound, "NoSuchMember: {} has no member {}", object.key(), printable(path, 256))
+      .with_hint("millrace tar ls lists them");
+}
+
+// What goes out of one shard, and its beginning: read before the head, so that damage is an error and not an
+// answer that is cut.
+struct Opened {
+  Stretch stretch;
+  std::string start;  // of a compressed one
+};
+Result<Opened> open_stretch(Unpacker& unpacker, Stretch stretch) {
+  Opened opened;
+  if (stretch.compression != tar::Compression::kNone && stretch.size > 0)
+    opened.start = MR_TRY(unpacker.read(stretch));
+  stretch.offset += opened.start.size();
+  stretch.size -= opened.start.size();
+  opened.stretch = std::move(stretch);
+  return opened;
+}
+
+net::Task<Status> send_opened(Call& call, Opened opened, Unpacker& unpacker) {
+  auto begun = co_await call.connection.send_bytes(opened.start);
+  if (!begun) co_return begun;
+  co_return co_await send_stretch(call, std::move(opened.stretch), unpacker);
 }
 
 Result<std::pair<uint64_t, uint64_t>> parse_sample_range(std::string_view text) {
@@ -151,14 +137,9 @@ Result<std::shared_ptr<const tar::Index>> ShardIndexes::get(const std::shared_pt
       return found->index;
     }
   }
-  if (object->record().shard == store::ShardState::kNone) {
-    return make_error(Code::kNotFound, "NoSuchIndex: {} is not named like a tar", object->key())
-        .with_hint("shards end in .tar, .tgz, .tar.gz, .tar.zst or .tzst");
-  }
-  if (object->record().shard == store::ShardState::kInvalid) {
-    return make_error(Code::kNotFound, "NoSuchIndex: {} is not a valid tar", object->key())
-        .with_hint("millrace tar verify says why");
-  }
+  const store::ShardState state = object->record().shard;
+  if (state == store::ShardState::kNone || state == store::ShardState::kInvalid)
+    return no_such_index(*object);
   const std::shared_ptr<const std::string> bytes = MR_TRY(store_.shard_index(object));
   auto index = std::make_shared<const tar::Index>(MR_TRY(tar::Index::parse(*bytes)));
   std::lock_guard lock(mutex_);
@@ -167,39 +148,57 @@ Result<std::shared_ptr<const tar::Index>> ShardIndexes::get(const std::shared_pt
   return std::shared_ptr<const tar::Index>(index);
 }
 
-Result<Stretch> find_samples(store::Store& store, ShardIndexes& indexes, std::shared_ptr<const Object> object,
-                             uint64_t first, uint64_t last) {
+Result<Stretch> find_samples(ShardIndexes& indexes, std::shared_ptr<const Object> object, uint64_t first,
+                             uint64_t last) {
   const auto index = MR_TRY(indexes.get(object));
   if (last >= index->samples()) {
-    return make_error(Code::kNotFound, "NoSuchSample: {} has {} samples; the last is {}", object->key(),
-                      index->samples(), static_cast<int64_t>(index->samples()) - 1);
+    return make_error(Code::kNotFound, "NoSuchSample: {} has {} samples, counted from 0", object->key(),
+                      index->samples());
   }
   const uint64_t begin = index->range(first).offset;
   const tar::Index::Range end = index->range(last);
-  return take_range(store, *index, std::move(object), {begin, end.offset + end.size - begin});
+  return stretch_of(std::move(object), *index, {begin, end.offset + end.size - begin});
 }
 
-Result<Stretch> find_member(store::Store& store, ShardIndexes& indexes, std::shared_ptr<const Object> object,
+Result<Stretch> find_member(Unpacker& unpacker, ShardIndexes& indexes, std::shared_ptr<const Object> object,
                             const std::string& path) {
-  const auto index = MR_TRY(indexes.get(object));
-  const auto split = tar::split_name(path, index->key_rule());
-  const std::vector<uint64_t> candidates = split ? index->find(split->key) : std::vector<uint64_t>();
-  for (const uint64_t sample : candidates) {
-    Stretch whole = MR_TRY(take_range(store, *index, object, index->range(sample)));
-    const auto member = MR_TRY(find_in_sample(store, whole, path));
-    if (!member) continue;
-    if (whole.unpacked) whole.unpacked = whole.unpacked->substr(member->offset, member->size);
-    whole.offset = member->offset;
-    whole.size = member->size;
-    return whole;
+  auto index = indexes.get(object);
+  if (!index && object->record().shard != store::ShardState::kInvalid) return index.take_error();
+  const auto split = index ? tar::split_name(path, (*index)->key_rule()) : std::nullopt;
+  if (split) {
+    for (const uint64_t sample : (*index)->find(split->key)) {
+      const Stretch whole = stretch_of(object, **index, (*index)->range(sample));
+      const auto member = MR_TRY(find_in_stretch(unpacker, whole, path));
+      if (member) return *member;
+    }
+    return no_such_member(*object, path);
   }
-  return make_error(Code::kNotFound, "NoSuchMember: {} has no member {}", object->key(), printable(path, 256))
-      .with_hint("millrace tar ls lists them");
+  // Members that belong to no sample are not in the index, and a tar that has none may still be a good tar.
+  const Stretch all = MR_TRY(whole_tar(indexes.store(), object));
+  auto member = find_in_stretch(unpacker, all, path);
+  if (!member && !index) return index.take_error();
+  if (!member) return member.take_error();
+  if (!*member) return no_such_member(*object, path);
+  return **member;
 }
 
-net::Task<Status> send_stretch(Call& call, Stretch stretch) {
-  if (stretch.unpacked) co_return co_await call.connection.send_bytes(*stretch.unpacked);
-  co_return co_await send_stretch(call, stretch.object, stretch.offset, stretch.size);
+net::Task<Status> send_stretch(Call& call, Stretch stretch, Unpacker& unpacker) {
+  if (stretch.compression == tar::Compression::kNone)
+    co_return co_await send_stretch(call, stretch.object, stretch.offset, stretch.size);
+  while (stretch.size > 0) {
+    auto work = [&unpacker, &stretch] { return unpacker.read(stretch); };
+    auto bytes = co_await call.blocking_long(std::move(work));
+    if (!bytes) {
+      call.services.log.warn("unpacking failed", "bucket", call.bucket, "key", stretch.object->key(), "error",
+                             bytes.error().message());
+      co_return bytes.take_error();
+    }
+    auto sent = co_await call.connection.send_bytes(*bytes);
+    if (!sent) co_return sent;
+    stretch.offset += bytes->size();
+    stretch.size -= bytes->size();
+  }
+  co_return Status();
 }
 
 net::Task<Status> get_index(Call& call) {
@@ -207,14 +206,8 @@ net::Task<Status> get_index(Call& call) {
   auto object = co_await find_object(call, call.bucket, call.key);
   if (!object) co_return co_await call.refuse(object.error(), About::kObject);
   const store::ShardState state = (*object)->record().shard;
-  if (state == store::ShardState::kNone || state == store::ShardState::kInvalid) {
-    Refusal refusal{"NoSuchIndex",
-                    fmt::format("{} has no index: {}", call.key,
-                                state == store::ShardState::kNone ? "it is not named like a tar"
-                                                                  : "it is not a valid tar"),
-                    "millrace tar verify says what is wrong with a tar"};
-    co_return co_await call.refuse(std::move(refusal));
-  }
+  if (state == store::ShardState::kNone || state == store::ShardState::kInvalid)
+    co_return co_await call.refuse(no_such_index(**object), About::kObject);
   store::Store& store = call.store();
   auto work = [&store, kept = *object] { return store.shard_index(kept); };
   auto index = co_await call.blocking(std::move(work));
@@ -229,18 +222,18 @@ net::Task<Status> get_member(Call& call, ShardIndexes& indexes) {
   call.operation = "get_member";
   auto object = co_await find_object(call, call.bucket, call.key);
   if (!object) co_return co_await call.refuse(object.error(), About::kObject);
-  store::Store& store = call.store();
-  auto work = [&store, &indexes, kept = *object, path = call.get_query("member")] {
-    return find_member(store, indexes, kept, path);
+  Unpacker unpacker(call.store());
+  auto work = [&unpacker, &indexes, kept = *object, path = call.get_query("member")]() -> Result<Opened> {
+    return open_stretch(unpacker, MR_TRY(find_member(unpacker, indexes, kept, path)));
   };
-  auto stretch = co_await call.blocking(std::move(work));
-  if (!stretch) co_return co_await call.refuse(stretch.error(), About::kObject);
+  auto opened = co_await call.blocking(std::move(work));
+  if (!opened) co_return co_await call.refuse(opened.error(), About::kObject);
   net::HeadBuilder& head = call.connection.start(200);
   head.add("Content-Type", "application/octet-stream");
   head.add("x-millrace-etag", quoted_etag((*object)->record().etag));
-  auto sent = co_await call.connection.send_head(stretch->size);
+  auto sent = co_await call.connection.send_head(opened->start.size() + opened->stretch.size);
   if (!sent || call.method() == "HEAD") co_return sent;
-  auto body = co_await send_stretch(call, stretch.take());
+  auto body = co_await send_opened(call, opened.take(), unpacker);
   if (!body) co_return body;
   co_return co_await call.connection.end_body();
 }
@@ -252,19 +245,20 @@ net::Task<Status> get_samples(Call& call, ShardIndexes& indexes) {
   if (!range) co_return co_await call.refuse(range.error(), About::kObject);
   auto object = co_await find_object(call, call.bucket, call.key);
   if (!object) co_return co_await call.refuse(object.error(), About::kObject);
-  store::Store& store = call.store();
-  auto work = [&store, &indexes, kept = *object, wanted = *range] {
-    return find_samples(store, indexes, kept, wanted.first, wanted.second);
+  Unpacker unpacker(call.store());
+  auto work = [&unpacker, &indexes, kept = *object, wanted = *range]() -> Result<Opened> {
+    return open_stretch(unpacker, MR_TRY(find_samples(indexes, kept, wanted.first, wanted.second)));
   };
-  auto stretch = co_await call.blocking(std::move(work));
-  if (!stretch) co_return co_await call.refuse(stretch.error(), About::kObject);
+  auto opened = co_await call.blocking(std::move(work));
+  if (!opened) co_return co_await call.refuse(opened.error(), About::kObject);
   net::HeadBuilder& head = call.connection.start(200);
   head.add("Content-Type", "application/x-tar");
   head.add("x-millrace-etag", quoted_etag((*object)->record().etag));
   const std::string end_blocks(2 * tar::kBlock, 0);
-  auto sent = co_await call.connection.send_head(stretch->size + end_blocks.size());
+  auto sent =
+      co_await call.connection.send_head(opened->start.size() + opened->stretch.size + end_blocks.size());
   if (!sent || call.method() == "HEAD") co_return sent;
-  auto body = co_await send_stretch(call, stretch.take());
+  auto body = co_await send_opened(call, opened.take(), unpacker);
   if (!body) co_return body;
   auto tail = co_await call.connection.send_bytes(end_blocks);
   if (!tail) co_return tail;

@@ -1,19 +1,19 @@
 // Shards from the inside: index, members, samples and batches of them, by way of the shard index.
 //
-// Where a shard is not compressed the bytes go from the page cache to the socket; of a compressed one the
-// wanted stretch is unpacked into memory, within a limit.
+// Where a shard is not compressed the bytes go from the page cache to the socket; a compressed one is
+// unpacked chunk by chunk on a worker.
 #pragma once
 
 #include <cstdint>
 #include <list>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <string_view>
 
 #include "base/result.h"
 #include "cluster/call.h"
+#include "cluster/unpack.h"
 #include "store/store.h"
 #include "tar/index.h"
 
@@ -27,6 +27,7 @@ class ShardIndexes {
   explicit ShardIndexes(store::Store& store) : store_(store) {}
   // Blocks. kNotFound ("NoSuchIndex: …") where the object is no shard.
   Result<std::shared_ptr<const tar::Index>> get(const std::shared_ptr<const store::Object>& object);
+  store::Store& store() { return store_; }
 
  private:
   static constexpr size_t kKept = 256;
@@ -40,20 +41,14 @@ class ShardIndexes {
   std::list<Kept> kept_;  // guarded by mutex_; newest first
 };
 
-// A stretch of a shard: in the store, or unpacked.
-struct Stretch {
-  std::shared_ptr<const store::Object> object;
-  uint64_t offset = 0;
-  uint64_t size = 0;
-  std::optional<std::string> unpacked;
-};
-// All block.
-Result<Stretch> find_samples(store::Store& store, ShardIndexes& indexes,
-                             std::shared_ptr<const store::Object> object, uint64_t first, uint64_t last);
-Result<Stretch> find_member(store::Store& store, ShardIndexes& indexes,
+// All block. A member is looked for with `unpacker`, which whoever asks for the next one gives again.
+Result<Stretch> find_samples(ShardIndexes& indexes, std::shared_ptr<const store::Object> object,
+                             uint64_t first, uint64_t last);
+Result<Stretch> find_member(Unpacker& unpacker, ShardIndexes& indexes,
                             std::shared_ptr<const store::Object> object, const std::string& path);
 
-net::Task<Status> send_stretch(Call& call, Stretch stretch);
+// Sends it as (part of) a body whose head is out: from the page cache, or unpacked chunk by chunk.
+net::Task<Status> send_stretch(Call& call, Stretch stretch, Unpacker& unpacker);
 
 net::Task<Status> get_index(Call& call);                           // GET ?index
 net::Task<Status> get_member(Call& call, ShardIndexes& indexes);   // GET ?member=path

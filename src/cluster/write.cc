@@ -51,17 +51,15 @@ Status judge_copy_conditions(const net::RequestHead& request, const store::Recor
   };
   if (const auto match = request.find("x-amz-copy-source-if-match")) {
     if (!etag_listed(*match, record.etag)) return failed();
+  } else if (const auto since = request.find("x-amz-copy-source-if-unmodified-since")) {
+    const auto date = parse_http_date(*since);
+    if (date && modified_seconds > *date / 1000) return failed();
   }
   if (const auto none = request.find("x-amz-copy-source-if-none-match")) {
     if (etag_listed(*none, record.etag)) return failed();
-  }
-  if (const auto since = request.find("x-amz-copy-source-if-modified-since")) {
+  } else if (const auto since = request.find("x-amz-copy-source-if-modified-since")) {
     const auto date = parse_http_date(*since);
     if (date && modified_seconds <= *date / 1000) return failed();
-  }
-  if (const auto since = request.find("x-amz-copy-source-if-unmodified-since")) {
-    const auto date = parse_http_date(*since);
-    if (date && modified_seconds > *date / 1000) return failed();
   }
   return {};
 }
@@ -81,7 +79,8 @@ Result<std::vector<NameValue>> kept_headers(const Call& call) {
   for (const net::HeaderView& header : call.request().headers) {
     const std::string name = lower_case(header.name);
     std::string value(header.value);
-    if (name.starts_with("x-amz-meta-")) {
+    const bool is_metadata = name.starts_with("x-amz-meta-");
+    if (is_metadata) {
       metadata += name.size() - 11 + value.size();
     } else if (std::find(std::begin(kKeptHeaders), std::end(kKeptHeaders), name) == std::end(kKeptHeaders)) {
       continue;
@@ -89,7 +88,7 @@ Result<std::vector<NameValue>> kept_headers(const Call& call) {
     if (name == "content-encoding") value = without_aws_chunked(value);
     if (value.size() > kMaxMetadata)
       return make_error(Code::kInvalid, "MetadataTooLarge: {} is too long", name);
-    if (!value.empty()) kept.emplace_back(name, std::move(value));
+    if (!value.empty() || is_metadata) kept.emplace_back(name, std::move(value));
   }
   if (metadata > kMaxMetadata) {
     return make_error(Code::kInvalid, "MetadataTooLarge: user metadata has {} bytes, at most {}", metadata,
@@ -173,8 +172,8 @@ Result<std::string> copy_bytes(store::Store& store, const store::Object& source,
   std::optional<net::Digest> digest;
   if (md5 == Md5::kYes) digest.emplace(net::DigestKind::kMd5);
   while (size > 0) {
-    const std::string bytes =
-        MR_TRY(store.read(source, offset, std::min<uint64_t>(size, store::kBlockBytes)));
+    const std::string bytes = MR_TRY(
+        store.read(source, offset, std::min<uint64_t>(size, store::kBlockBytes), store::Verified::kAlways));
     if (digest) digest->add(bytes);
     std::string_view rest = bytes;
     while (!rest.empty()) {
@@ -214,7 +213,12 @@ net::Task<Status> copy_object(Call& call) {
   options.bucket = call.bucket;
   options.key = call.key;
   options.size = record.size;
-  const bool replace = net::equal_names(call.request().get("x-amz-metadata-directive"), "replace");
+  const std::string_view directive = call.request().get("x-amz-metadata-directive");
+  const bool replace = net::equal_names(directive, "replace");
+  if (!directive.empty() && !replace && !net::equal_names(directive, "copy")) {
+    Refusal refusal{"InvalidArgument", "x-amz-metadata-directive is COPY or REPLACE", ""};
+    co_return co_await call.refuse(std::move(refusal));
+  }
   if ((*source)->bucket() == call.bucket && (*source)->key() == call.key && !replace) {
     Refusal refusal{"InvalidRequest", "copying an object onto itself needs x-amz-metadata-directive: REPLACE",
                     ""};
@@ -229,6 +233,8 @@ net::Task<Status> copy_object(Call& call) {
     }
   } else {
     options.headers = record.headers;
+    std::erase_if(options.headers,
+                  [](const NameValue& header) { return header.first == store::kIndexProblem; });
   }
   options.tags = record.tags;
   if (net::equal_names(call.request().get("x-amz-tagging-directive"), "replace")) {
@@ -252,7 +258,7 @@ net::Task<Status> copy_object(Call& call) {
         MR_TRY(copy_bytes(store, *object, 0, object->record().size, *target, md5 ? Md5::kYes : Md5::kNo));
     return finish_blocking(*target, {std::move(etag), {}});
   };
-  auto copied = co_await call.blocking(std::move(work));
+  auto copied = co_await call.blocking_long(std::move(work));
   if (!copied) co_return co_await call.refuse(copied.error(), About::kObject);
   co_return co_await call.send_xml(200, copy_result_xml("CopyObjectResult", (*copied)->record()));
 }
@@ -297,13 +303,15 @@ net::Task<Status> delete_objects(Call& call) {
   call.operation = "delete_many";
   auto text = co_await read_document(call, kMaxXmlBody);
   if (!text) co_return co_await call.refuse(text.error(), About::kBucket);
+  if (auto whole = check_document(call, *text); !whole)
+    co_return co_await call.refuse(whole.error(), About::kBucket);
   auto request = parse_delete(*text);
   if (!request) co_return co_await call.refuse(request.error(), About::kBucket);
   store::Store& store = call.store();
   auto work = [&store, bucket = call.bucket, &request = *request]() -> Result<std::vector<Status>> {
     return remove_all(store, bucket, request);
   };
-  auto removed = co_await call.blocking(std::move(work));
+  auto removed = co_await call.blocking_long(std::move(work));
   if (!removed) co_return co_await call.refuse(removed.error(), About::kBucket);
   XmlWriter xml("DeleteResult");
   for (size_t i = 0; i < request->entries.size(); ++i) {
@@ -352,6 +360,8 @@ net::Task<Status> put_tags(Call& call) {
   call.operation = "put_tags";
   auto text = co_await read_document(call, kMaxXmlBody);
   if (!text) co_return co_await call.refuse(text.error(), About::kObject);
+  if (auto whole = check_document(call, *text); !whole)
+    co_return co_await call.refuse(whole.error(), About::kObject);
   auto tags = parse_tagging(*text);
   if (!tags) co_return co_await call.refuse(tags.error(), About::kObject);
   co_return co_await change_tags(call, tags.take(), 200);

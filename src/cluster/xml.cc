@@ -108,47 +108,6 @@ std::string XmlWriter::finish() {
   return std::move(text_);
 }
 
-void append_escaped(std::string& out, std::string_view text) {
-  constexpr std::string_view kReplacement = "\xef\xbf\xbd";
-  const bool utf8 = is_utf8(text);
-  for (size_t at = 0; at < text.size(); ++at) {
-    const char c = text[at];
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      case '\r':
-        out += "&#13;";
-        break;
-      case '\n':
-        out += "&#10;";
-        break;
-      case '\t':
-        out += "&#9;";
-        break;
-      default:
-        if (static_cast<unsigned char>(c) < 0x20 || (!utf8 && static_cast<unsigned char>(c) >= 0x80)) {
-          out += kReplacement;
-        } else if (c == '\xef' &&
-                   (text.substr(at, 3) == "\xef\xbf\xbe" || text.substr(at, 3) == "\xef\xbf\xbf")) {
-          out += kReplacement;
-          at += 2;
-        } else {
-          out += c;
-        }
-    }
-  }
-}
-
 Result<DeleteRequest> parse_delete(std::string_view xml) {
   pugi::xml_document document;
   const pugi::xml_node root = MR_TRY(parse_root(document, xml, "Delete"));

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/xml_text.h"
 #include "store/record.h"
 
 namespace millrace::cluster {
@@ -27,10 +28,6 @@ class XmlWriter {
   std::string text_;
   std::vector<std::string> open_;
 };
-
-// Characters that XML cannot hold at all (most control characters, what is not UTF-8) become U+FFFD: listing
-// clients ask for encoding-type=url where keys may have them.
-void append_escaped(std::string& out, std::string_view text);
 
 struct DeleteRequest {
   struct Entry {

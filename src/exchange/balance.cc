@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <numbers>
+#include <map>
 
 #include "base/random.h"
 #include "base/text.h"
@@ -14,7 +14,7 @@ namespace millrace::exchange {
 namespace {
 
 // Distances this near to the floor are at it: the floor itself is an expectation.
-constexpr double kAtFloor = 1.1;
+constexpr double kAtFloor = 0.1;  // of the floor, and of what is left above it
 constexpr double kAutomaticFraction = 0.1;
 
 double total_of(const LabelCounts& counts) {
@@ -38,6 +38,23 @@ std::vector<std::vector<uint32_t>> slots_by_class(const LabelView& view, size_t 
   return slots;
 }
 
+double log_choose(double from, double count) {
+  int sign = 0;  // lgamma() itself would write it to where other threads do
+  return ::lgamma_r(from + 1, &sign) - ::lgamma_r(count + 1, &sign) - ::lgamma_r(from - count + 1, &sign);
+}
+
+// Of `all` samples `marked` are of a class: how far the number of them among `drawn` is from its mean, on
+// average. De Moivre's sum, for draws without putting back: 2 m (all - marked - drawn + m) / all P(m), where
+// m is the first number above the mean.
+double mean_deviation(double all, double marked, double drawn) {
+  const double above = std::floor(drawn * marked / all) + 1;
+  const double others = all - marked - drawn + above;  // of other classes and not drawn, and m
+  if (above > marked || above > drawn || others <= 0) return 0;
+  const double chance =
+      std::exp(log_choose(marked, above) + log_choose(all - marked, drawn - above) - log_choose(all, drawn));
+  return 2 * above * others / all * chance;
+}
+
 Result<double> parse_fraction(std::string_view text) {
   double value = 0;
   const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -59,25 +76,25 @@ LabelCounts count_labels(std::span<const Resident> residents, uint32_t classes) 
 
 LabelBalance measure_balance(const std::vector<LabelCounts>& ranks) {
   if (ranks.empty()) return {};
-  std::vector<double> shares(ranks.front().size());
+  std::vector<double> totals(ranks.front().size());
   double all = 0;
   for (const LabelCounts& counts : ranks) {
-    for (size_t label = 0; label < shares.size(); ++label) shares[label] += counts[label];
+    for (size_t label = 0; label < totals.size(); ++label) totals[label] += counts[label];
     all += total_of(counts);
   }
   if (all == 0) return {};
-  for (double& share : shares) share /= all;
   LabelBalance balance;
+  std::map<double, double> floors;  // by how many a rank holds: there are few such numbers
   for (const LabelCounts& counts : ranks) {
     const double held = total_of(counts);
     if (held == 0) continue;
-    // A class's count is hypergeometric, close to normal: its mean absolute deviation is sqrt(2/pi) sigma.
-    const double left = all > 1 ? (all - held) / (all - 1) : 0;
-    for (size_t label = 0; label < shares.size(); ++label) {
-      balance.distance += std::abs(counts[label] / held - shares[label]) / 2;
-      balance.floor +=
-          std::sqrt(2 / std::numbers::pi * shares[label] * (1 - shares[label]) * left / held) / 2;
+    for (size_t label = 0; label < totals.size(); ++label) {
+      balance.distance += std::abs(counts[label] / held - totals[label] / all) / 2;
     }
+    const auto [floor, is_new] = floors.try_emplace(held);
+    for (size_t label = 0; is_new && label < totals.size(); ++label)
+      floor->second += mean_deviation(all, totals[label], held) / held / 2;
+    balance.floor += floor->second;
   }
   balance.distance /= static_cast<double>(ranks.size());
   balance.floor /= static_cast<double>(ranks.size());
@@ -159,7 +176,10 @@ Result<FractionSchedule> FractionSchedule::parse(std::string_view text) {
 }
 
 double FractionSchedule::at(uint64_t epoch, const LabelBalance& balance) const {
-  if (automatic_) return balance.distance > kAtFloor * balance.floor ? steps_.front().fraction : 0;
+  if (automatic_) {
+    const double near = balance.floor + kAtFloor * std::min(balance.floor, 1 - balance.floor);
+    return balance.distance > near ? steps_.front().fraction : 0;
+  }
   double fraction = 0;
   for (const Step& step : steps_) {
     if (step.epoch <= epoch) fraction = step.fraction;

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <set>
 
+#include "base/crc.h"
 #include "base/fault.h"
 #include "exchange/shipment.h"
 #include "exchange/simulate.h"
@@ -36,8 +37,11 @@ Result<std::vector<T>> values_of(std::string_view bytes, size_t count) {
 
 }  // namespace
 
-Exchange::Exchange(std::unique_ptr<Ledger> ledger, Group& group, ExchangeOptions options)
-    : ledger_(std::move(ledger)), group_(group), options_(std::move(options)) {}
+Exchange::Exchange(std::unique_ptr<Ledger> ledger, std::unique_ptr<Group> group, ExchangeOptions options)
+    : ledger_(std::move(ledger)),
+      own_group_(std::move(group)),
+      group_(*own_group_),
+      options_(std::move(options)) {}
 
 Exchange::~Exchange() {
   if (is_under_way()) thread_.join();
@@ -64,19 +68,27 @@ Result<std::unique_ptr<Exchange>> Exchange::open(const std::string& directory, G
   Status opened;
   if (!ledger) opened = ledger.error().copy();
   MR_TRY(vote(group, opened, {timeout, "opening the stores"}));
-  std::unique_ptr<Exchange> exchange(new Exchange(ledger.take(), group, std::move(options)));
+  // A space of its own: what others ask each other meanwhile, or a second exchange, is never taken for an
+  // answer.
+  auto own = MR_TRY(group.split(0));
+  std::unique_ptr<Exchange> exchange(new Exchange(ledger.take(), std::move(own), std::move(options)));
   MR_TRY(exchange->recover());
+  if (!exchange->options_.apart)
+    exchange->neighbours_ =
+        MR_TRY(Neighbours::meet(exchange->group_, directory, exchange->patience("looking who is near")));
   return exchange;
 }
 
 // Whoever has committed shows that all were prepared.
 Status Exchange::recover() {
   const Manifest& manifest = ledger_->manifest();
-  const std::vector<uint64_t> own = {manifest.epoch, manifest.rank, manifest.world, manifest.samples,
-                                     ledger_->is_prepared() ? 1U : 0U};
+  const Manifest& next = ledger_->is_prepared() ? *ledger_->prepared() : manifest;
+  const std::vector<uint64_t> own = {manifest.epoch,          manifest.rank, manifest.samples,
+                                     manifest.records.size(), next.epoch,    next.records.size()};
   const std::vector<std::string> all =
       MR_TRY(gather_all(group_, bytes_of(own), patience("opening the stores")));
   uint64_t newest = 0;
+  uint64_t held = 0;
   std::vector<std::vector<uint64_t>> ranks;
   for (const std::string& one : all) {
     ranks.push_back(MR_TRY(values_of<uint64_t>(one, own.size())));
@@ -86,14 +98,21 @@ Status Exchange::recover() {
     const std::vector<uint64_t>& one = ranks[rank];
     if (one[1] != rank)
       return make_error(Code::kInvalid, "rank {} opened the store of rank {}", rank, one[1]);
-    if (one[3] != own[3])
-      return make_error(Code::kInvalid, "rank {} holds a part of {} samples, rank {} of {}", rank, one[3],
-                        group_.rank(), own[3]);
-    if (one[0] != newest && (one[0] + 1 != newest || one[4] == 0)) {
+    if (one[2] != own[2])
+      return make_error(Code::kInvalid, "rank {} holds a part of {} samples, rank {} of {}", rank, one[2],
+                        group_.rank(), own[2]);
+    held += one[0] == newest ? one[3] : one[5];
+    if (one[0] != newest && one[4] != newest) {
       return make_error(Code::kCorrupt, "rank {} is at epoch {} and cannot follow the others to epoch {}",
                         rank, one[0], newest)
           .with_hint("its store is an old copy; take in its samples again");
     }
+  }
+  // Going on with some of the stores would leave the others behind for good. All ranks see the same sum.
+  if (held != own[2]) {
+    return make_error(Code::kInvalid, "{} ranks hold {} of {} samples: not all stores are here",
+                      group_.size(), held, own[2])
+        .with_hint("start as many ranks as there are stores, or deal the samples anew: millrace pls redeal");
   }
   Status moved;
   if (manifest.epoch < newest) {
@@ -124,8 +143,9 @@ Result<RankPlan> Exchange::make_plan() {
     view.sizes.push_back(head[0]);
     view.labels.push_back(MR_TRY(values_of<uint32_t>(std::string_view(one).substr(24), classes)));
   }
-  stats_.balance = measure_balance(view.labels);
-  view.fraction = options_.fraction.at(view.epoch, stats_.balance);
+  const LabelBalance balance = measure_balance(view.labels);
+  stats_.balance = classes > 0 ? std::optional(balance) : std::nullopt;
+  view.fraction = options_.fraction.at(manifest.exchanges(), balance);
   stats_.fraction = view.fraction;
   return Planner(options_.plan, std::move(view)).plan(group_.rank(), residents);
 }
@@ -134,7 +154,7 @@ Status Exchange::check_arrivals(std::span<const Record> records, std::span<const
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   uint64_t at = 0;
   for (const Record& record : records) {
-    if (crc_of(text.substr(at, record.bytes)) != record.crc)
+    if (crc32c(text.substr(at, record.bytes)) != record.crc)
       return make_error(Code::kCorrupt, "sample {} arrived damaged", record.id);
     at += record.bytes;
   }
@@ -150,16 +170,17 @@ Status Exchange::check_leavers(const RankPlan& plan) const {
 }
 
 // Moves the bytes; gives the manifest of the next epoch. Votes where a failure of one must stop all.
-Result<Manifest> Exchange::receive(const RankPlan& plan, uint32_t world) {
+Result<Manifest> Exchange::receive(const RankPlan& plan, Shape shape) {
   const SampleStore& store = *ledger_->store();
   std::vector<Outgoing> outgoing;
   for (const Send& send : plan.sends) {
     Outgoing& to = outgoing.emplace_back();
     to.to = send.to;
+    to.reserve(send.slots.size());
     for (const uint32_t slot : send.slots) {
       const Record& record = store.manifest().records[slot];
-      to.samples.push_back(
-          {{record.id, record.bytes, record.label, record.crc, record.home, 0}, store.blocks(slot)});
+      to.add({record.id, record.bytes, record.offset, record.label, record.crc, record.home, record.segment},
+             store.blocks(slot));
     }
   }
   std::vector<Incoming> incoming;
@@ -167,12 +188,14 @@ Result<Manifest> Exchange::receive(const RankPlan& plan, uint32_t world) {
   const auto start = Clock::now();
   Shipment shipment(group_, std::move(outgoing), std::move(incoming), patience(doing_));
   shipment.use(gather_pool_);
+  shipment.use(neighbours_);
   const auto lists = MR_TRY(shipment.exchange_lists());
   MR_FAULT("exchange.listed");
   Manifest next = store.manifest();
   ++next.epoch;
   next.generation = 0;
-  next.world = world;
+  next.world = shape.world;
+  next.redeals = shape.redeals;
   std::vector<Record> arrivals;
   uint64_t bytes = 0;
   for (const auto& list : lists) {
@@ -183,8 +206,8 @@ Result<Manifest> Exchange::receive(const RankPlan& plan, uint32_t world) {
     }
   }
   std::optional<StagedSegment> staged;
-  Status room;
-  if (bytes > 0) {
+  Status room = shipment.open_segments();
+  if (room && bytes > 0) {
     auto made = ledger_->stage(bytes);
     if (made) {
       staged.emplace(made.take());
@@ -224,9 +247,9 @@ Result<Manifest> Exchange::receive(const RankPlan& plan, uint32_t world) {
   return next;
 }
 
-Status Exchange::run(const RankPlan& plan, uint32_t world) {
+Status Exchange::run(const RankPlan& plan, Shape shape) {
   MR_FAULT("exchange.planned");
-  Manifest next = MR_TRY(receive(plan, world));
+  Manifest next = MR_TRY(receive(plan, shape));
   const auto start = Clock::now();
   const Status prepared = ledger_->prepare(std::move(next));
   stats_.prepare_seconds += since(start);
@@ -236,7 +259,8 @@ Status Exchange::run(const RankPlan& plan, uint32_t world) {
 }
 
 Status Exchange::begin() {
-  MR_ASSERT(!is_under_way());
+  if (is_under_way())
+    return make_error(Code::kInvalid, "an exchange is under way already: commit or cancel it first");
   doing_ = fmt::format("exchanging samples of epoch {}", epoch());
   if (ledger_->is_prepared())
     return make_error(Code::kInvalid, "an exchange is prepared already: commit it first");
@@ -247,7 +271,7 @@ Status Exchange::begin() {
     // A plan fails alike everywhere but for a callback's nonsense, so it is voted on.
     if (planned && !plan) planned = plan.error().copy();
     prepared_ = vote(group_, planned, patience(doing_));
-    if (prepared_) prepared_ = run(*plan, ledger_->manifest().world);
+    if (prepared_) prepared_ = run(*plan, {ledger_->manifest().world, ledger_->manifest().redeals});
   });
   return {};
 }
@@ -259,6 +283,7 @@ Status Exchange::finish() {
     return failure.copy().within(doing_);
   }
   doing_ = fmt::format("committing epoch {}", epoch() + 1);
+  MR_TRY(agree({}));
   MR_TRY(ledger_->commit());
   MR_TRY(vote(group_, {}, patience(doing_)));
   MR_FAULT("exchange.all_committed");
@@ -266,6 +291,14 @@ Status Exchange::finish() {
   stats_.peak_bytes = std::max(stats_.peak_bytes, ledger_->peak_bytes());
   ++stats_.epochs;
   return {};
+}
+
+// All commit, or all drop what was prepared. Where it is not known what the others do it stays, for
+// recover().
+Status Exchange::agree(const Status& own) {
+  Status all = vote(group_, own, patience(doing_));
+  if (!all && all.error().code() == Code::kCancelled) MR_TRY(ledger_->discard());
+  return all;
 }
 
 Status Exchange::commit() {
@@ -281,7 +314,11 @@ Status Exchange::commit() {
 Status Exchange::cancel() {
   if (!is_under_way()) return {};
   thread_.join();
-  return ledger_->discard();
+  if (!prepared_) return ledger_->discard();
+  doing_ = fmt::format("dropping the exchange of epoch {}", epoch());
+  Status told = agree(make_error(Code::kCancelled, "the exchange was dropped"));
+  if (told.error().code() == Code::kCancelled) return {};
+  return told;
 }
 
 Result<Exchange::Digest> Exchange::digest() {
@@ -307,7 +344,7 @@ Status Exchange::redeal(uint32_t world) {
   std::vector<uint64_t> sizes;
   for (const std::string& one : MR_TRY(gather_all(group_, bytes_of(own), patience(doing_))))
     sizes.push_back(MR_TRY(values_of<uint64_t>(one, 1)).front());
-  prepared_ = run(plan_redeal(group_.rank(), sizes, world), world);
+  prepared_ = run(plan_redeal(group_.rank(), sizes, world), {world, ledger_->manifest().redeals + 1});
   MR_TRY(finish());
   return release();
 }

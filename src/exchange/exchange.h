@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -30,6 +31,7 @@ struct ExchangeOptions {
   PlanOptions plan;
   FractionSchedule fraction;
   StorageLimits limits;
+  bool apart = false;  // everything is sent, also between ranks of one machine
   uint64_t timeout_ms = 60'000;
 };
 
@@ -44,8 +46,9 @@ struct ExchangeStats {
   double prepare_seconds = 0;   // checking and flushing them
   double exposed_seconds = 0;   // that the trainer waited in commit()
   double fraction = 0;          // of the last epoch
-  LabelBalance balance;         // before the last exchange
-  uint64_t peak_bytes = 0;      // of segments on the drive
+  // Before the last exchange; none where nothing needed the labels and they were not counted.
+  std::optional<LabelBalance> balance;
+  uint64_t peak_bytes = 0;  // of segments on the drive
 };
 
 class Exchange {
@@ -57,11 +60,11 @@ class Exchange {
 
   Status begin();
   Status commit();
-  // Drops what begin() started; the epoch stays.
+  // Drops what begin() started, on all ranks: the others' commit() fails and the epoch stays. Waits for them.
   Status cancel();
 
   std::shared_ptr<const SampleStore> store() const { return ledger_->store(); }
-  uint64_t epoch() const { return ledger_->manifest().epoch; }
+  uint64_t epoch() const { return ledger_->manifest().exchanges(); }
   bool is_under_way() const { return thread_.joinable(); }
   const ExchangeStats& stats() const { return stats_; }
 
@@ -77,21 +80,29 @@ class Exchange {
   Status redeal(uint32_t world);
 
  private:
-  Exchange(std::unique_ptr<Ledger> ledger, Group& group, ExchangeOptions options);
+  Exchange(std::unique_ptr<Ledger> ledger, std::unique_ptr<Group> group, ExchangeOptions options);
   Patience patience(std::string_view doing) const;
   Status recover();
   Result<RankPlan> make_plan();
-  Status run(const RankPlan& plan, uint32_t world);
-  Result<Manifest> receive(const RankPlan& plan, uint32_t world);
+  // Of the next manifest.
+  struct Shape {
+    uint32_t world = 1;
+    uint32_t redeals = 0;
+  };
+  Status run(const RankPlan& plan, Shape shape);
+  Result<Manifest> receive(const RankPlan& plan, Shape shape);
   Status check_arrivals(std::span<const Record> records, std::span<const std::byte> bytes) const;
   Status check_leavers(const RankPlan& plan) const;
+  Status agree(const Status& own);
   Status finish();
   Status release();
 
   const std::unique_ptr<Ledger> ledger_;
+  const std::unique_ptr<Group> own_group_;
   Group& group_;
   const ExchangeOptions options_;
   const std::shared_ptr<GatherPool> gather_pool_ = std::make_shared<GatherPool>();
+  std::shared_ptr<Neighbours> neighbours_;
   std::string doing_;
   ExchangeStats stats_;
   std::jthread thread_;

@@ -1,7 +1,10 @@
 // Exchanges among threads with real files: nothing lost, equal to the simulation, bounded storage, crashes.
 #include "exchange/exchange.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -44,6 +47,17 @@ Ranks residents_of(const std::string& root, uint32_t world) {
   return ranks;
 }
 
+TEST(ExchangeTest, BeginningTwiceIsRefused) {
+  const TemporaryDirectory directory;
+  const std::string root = make_stores(directory, {40, 2});
+  expect_all(on_ranks(2, [&](Group& group) -> Status {
+    auto exchange = MR_TRY(Exchange::open(rank_directory(root, group.rank()), group, options_of("0.1")));
+    MR_TRY(exchange->begin());
+    EXPECT_EQ(exchange->begin().error().code(), Code::kInvalid);
+    return exchange->commit();
+  }));
+}
+
 class WorldTest : public ::testing::TestWithParam<uint32_t> {};
 INSTANTIATE_TEST_SUITE_P(Ranks, WorldTest, ::testing::Values(1, 2, 3, 8));
 
@@ -63,7 +77,7 @@ TEST_P(WorldTest, EveryEpochEqualsTheSimulationAndNothingIsLost) {
     for (uint64_t epoch = 1; epoch <= 4; ++epoch) {
       const auto figures = simulation.step();
       ASSERT_TRUE(figures);
-      expect_all(on_ranks(world, [&](Group& group) -> Status {
+      const auto exchange_once = [&](Group& group) -> Status {
         auto exchange = MR_TRY(Exchange::open(rank_directory(root, group.rank()), group, options));
         MR_TRY(exchange->begin());
         MR_TRY(exchange->commit());
@@ -71,7 +85,9 @@ TEST_P(WorldTest, EveryEpochEqualsTheSimulationAndNothingIsLost) {
         EXPECT_EQ(digest.owners, figures->owner_hash) << "epoch " << epoch;
         EXPECT_EQ(digest.samples, 401U);
         return {};
-      }));
+      };
+      // Three ranks a machine: some samples are taken, others sent.
+      expect_all(on_ranks(world, exchange_once, 3));
       EXPECT_EQ(residents_of(root, world), simulation.ranks());
     }
     EXPECT_EQ(all_held(root, world), before);
@@ -79,27 +95,100 @@ TEST_P(WorldTest, EveryEpochEqualsTheSimulationAndNothingIsLost) {
 }
 
 TEST(ExchangeTest, StorageStaysBelowWhatIsHeldAndArrivesAndAConstant) {
-  const TemporaryDirectory directory;
   constexpr uint32_t kWorld = 4;
-  const std::string root = make_stores(directory, {400, kWorld, Partition::kRandom});
+  for (const uint32_t per_node : {1U, kWorld}) {
+    const TemporaryDirectory directory;
+    const std::string root = make_stores(directory, {400, kWorld, Partition::kRandom});
+    const auto exchange_often = [&](Group& group) -> Status {
+      auto exchange = MR_TRY(
+          Exchange::open(rank_directory(root, group.rank()), group, options_of("0.25", Select::kRandom)));
+      for (int epoch = 0; epoch < 6; ++epoch) {
+        MR_TRY(exchange->begin());
+        MR_TRY(exchange->commit());
+        uint64_t largest = 0;
+        for (const Record& record : exchange->store()->manifest().records)
+          largest = std::max(largest, record.bytes);
+        const uint64_t live = exchange->store()->manifest().live_bytes();
+        // Slack and piece are 32 KiB each; sizes differ between samples, and a file ends with its page.
+        const uint64_t bound =
+            static_cast<uint64_t>(1.25 * 1.1 * static_cast<double>(live)) + 64 * 1024 + 64 * 4096;
+        EXPECT_LE(exchange->stats().peak_bytes, bound) << "epoch " << epoch << " live " << live;
+      }
+      return {};
+    };
+    expect_all(on_ranks(kWorld, exchange_often, per_node));
+    EXPECT_EQ(all_held(root, kWorld).size(), 400U);
+  }
+}
+
+TEST(ExchangeTest, WhatOneRankDropsNobodyCommits) {
+  const TemporaryDirectory directory;
+  constexpr uint32_t kWorld = 3;
+  const std::string root = make_stores(directory, {120, kWorld});
+  const auto before = all_held(root, kWorld);
   expect_all(on_ranks(kWorld, [&](Group& group) -> Status {
-    auto exchange = MR_TRY(
-        Exchange::open(rank_directory(root, group.rank()), group, options_of("0.25", Select::kRandom)));
-    for (int epoch = 0; epoch < 6; ++epoch) {
-      MR_TRY(exchange->begin());
-      MR_TRY(exchange->commit());
-      uint64_t largest = 0;
-      for (const Record& record : exchange->store()->manifest().records)
-        largest = std::max(largest, record.bytes);
-      const uint64_t live = exchange->store()->manifest().live_bytes();
-      // Slack and piece are 32 KiB each; sizes differ between samples, and a file ends with its page.
-      const uint64_t bound =
-          static_cast<uint64_t>(1.25 * 1.1 * static_cast<double>(live)) + 64 * 1024 + 64 * 4096;
-      EXPECT_LE(exchange->stats().peak_bytes, bound) << "epoch " << epoch << " live " << live;
+    auto exchange =
+        MR_TRY(Exchange::open(rank_directory(root, group.rank()), group, options_of("0.5", Select::kRandom)));
+    MR_TRY(exchange->begin());
+    if (group.rank() == 1) {
+      MR_TRY(exchange->cancel());
+    } else {
+      const Status committed = exchange->commit();
+      EXPECT_FALSE(committed);
+      EXPECT_EQ(committed.error().code(), Code::kCancelled);
+      EXPECT_NE(committed.error().message().find("rank 1"), std::string::npos) << committed.error().message();
     }
+    EXPECT_EQ(exchange->epoch(), 0U);
+    // The next one goes well.
+    MR_TRY(exchange->begin());
+    MR_TRY(exchange->commit());
+    EXPECT_EQ(exchange->epoch(), 1U);
     return {};
   }));
-  EXPECT_EQ(all_held(root, kWorld).size(), 400U);
+  EXPECT_EQ(all_held(root, kWorld), before);
+}
+
+TEST(NeighboursTest, AreTheRanksOfTheSameMachineAndLetGoOfWhatWasRemoved) {
+  const TemporaryDirectory directory;
+  const auto meet = [&](Group& group) -> Status {
+    const std::string own = directory.path(fmt::format("rank-{}", group.rank()));
+    std::filesystem::create_directory(own);
+    MR_TRY(write_file_atomically(own + "/" + segment_name(3), fmt::format("of rank {}", group.rank())));
+    const auto near = MR_TRY(Neighbours::meet(group, own, {5000, "testing"}));
+    const uint32_t other = group.rank() ^ 1;
+    for (uint32_t rank = 0; rank < 4; ++rank) {
+      EXPECT_EQ(near->reads(rank), rank == other);
+      EXPECT_EQ(near->is_read_by(rank), rank == other);
+    }
+    EXPECT_FALSE(near->open(other, 4));
+    MR_TRY(near->open(other, 3));
+    EXPECT_EQ(near->segment(other, 3), fmt::format("of rank {}", other));
+    near->forget_removed();
+    EXPECT_EQ(near->segment(other, 3), fmt::format("of rank {}", other));
+    MR_TRY(vote(group, {}, {5000, "testing"}));
+    MR_TRY(remove_file_if_present(own + "/" + segment_name(3)));
+    MR_TRY(vote(group, {}, {5000, "testing"}));
+    near->forget_removed();
+    MR_TRY(vote(group, {}, {5000, "testing"}));
+    const std::string maps = *read_file("/proc/self/maps", 64 << 20);
+    EXPECT_EQ(maps.find(directory.path()), std::string::npos);
+    return {};
+  };
+  expect_all(on_ranks(4, meet, 2));
+}
+
+TEST(NeighboursTest, ARankWhoseDirectoryIsAnotherOneHereIsSentTo) {
+  // As in containers, where the same path leads elsewhere.
+  const TemporaryDirectory directory;
+  const auto meet = [&](Group& group) -> Status {
+    const std::string own = directory.path(fmt::format("rank-{}", group.rank()));
+    std::filesystem::create_directory(own);
+    const auto near = MR_TRY(Neighbours::meet(group, own + "/gone", {5000, "testing"}));
+    EXPECT_FALSE(near->reads(1 - group.rank()));
+    EXPECT_FALSE(near->is_read_by(1 - group.rank()));
+    return {};
+  };
+  expect_all(on_ranks(2, meet, 2));
 }
 
 TEST(ExchangeTest, AnotherNumberOfRanksTakesOverWithoutLoss) {
@@ -140,6 +229,87 @@ TEST(ExchangeTest, StoresOfOneRootAreDealtAnewAndNotWhenSomeAreElsewhere) {
   ASSERT_FALSE(refused);
   EXPECT_NE(refused.error().message().find("only 1 of the 2"), std::string::npos);
   EXPECT_FALSE(verify_stores(root, nullptr)->faults.empty());
+}
+
+TEST(ExchangeTest, SomeOfTheStoresDoNotGoOnWithoutTheOthers) {
+  const TemporaryDirectory directory;
+  const std::string root = make_stores(directory, {90, 3});
+  ASSERT_TRUE(redeal_stores(root, 5, options_of("0.3")));
+  const auto before = all_held(root, 5);
+  for (const Status& opened : on_ranks(3, [&](Group& group) -> Status {
+         MR_TRY(Exchange::open(rank_directory(root, group.rank()), group, options_of("0.3")));
+         return {};
+       })) {
+    ASSERT_FALSE(opened);
+    EXPECT_NE(opened.error().message().find("3 ranks hold 54 of 90 samples"), std::string::npos)
+        << opened.error().message();
+  }
+  EXPECT_EQ(all_held(root, 5), before);
+  expect_all(on_ranks(5, [&](Group& group) { return run_epochs(root, group, options_of("0.3"), 2); }));
+}
+
+TEST(ExchangeTest, WhatAKilledRedealMadeIsSweptByTheNext) {
+  const TemporaryDirectory directory;
+  const std::string root = make_stores(directory, {90, 3});
+  const auto before = all_held(root, 3);
+  for (const uint32_t rank : {3U, 4U}) {
+    Manifest empty = read_current(rank_directory(root, 0)).take();
+    empty.rank = rank;
+    empty.segments.clear();
+    empty.records.clear();
+    std::filesystem::create_directories(rank_directory(root, rank));
+    ASSERT_TRUE(Ledger::create(rank_directory(root, rank), empty));
+  }
+  EXPECT_TRUE(verify_stores(root, nullptr)->faults.empty());
+  expect_all(on_ranks(3, [&](Group& group) { return run_epochs(root, group, options_of("0.3"), 2); }));
+  EXPECT_TRUE(verify_stores(root, nullptr)->faults.empty());
+  ASSERT_TRUE(redeal_stores(root, 4, options_of("0.3")));
+  EXPECT_EQ(count_stores(root), 4U);
+  EXPECT_EQ(all_held(root, 4), before);
+}
+
+TEST(ExchangeTest, OneProcessAtATimeDealsAnew) {
+  const TemporaryDirectory directory;
+  const std::string root = make_stores(directory, {90, 3});
+  const int held = ::open((root + "/redeal.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  ASSERT_EQ(::flock(held, LOCK_EX), 0);
+  EXPECT_EQ(redeal_stores(root, 5, options_of("0.3")).error().code(), Code::kUnavailable);
+  ::close(held);
+  EXPECT_TRUE(redeal_stores(root, 5, options_of("0.3")));
+}
+
+TEST(ExchangeTest, TwoDataSetsAreExchangedAtOnce) {
+  const TemporaryDirectory first;
+  const TemporaryDirectory second;
+  const std::string one = make_stores(first, {120, 3});
+  const std::string other = make_stores(second, {60, 3});
+  const auto before = std::pair(all_held(one, 3), all_held(other, 3));
+  expect_all(on_ranks(3, [&](Group& group) -> Status {
+    auto left = MR_TRY(Exchange::open(rank_directory(one, group.rank()), group, options_of("0.5")));
+    auto right = MR_TRY(Exchange::open(rank_directory(other, group.rank()), group, options_of("0.3")));
+    for (int epoch = 0; epoch < 4; ++epoch) {
+      MR_TRY(left->begin());
+      MR_TRY(right->begin());
+      MR_TRY(right->commit());
+      MR_TRY(left->commit());
+    }
+    return {};
+  }));
+  EXPECT_EQ(std::pair(all_held(one, 3), all_held(other, 3)), before);
+}
+
+TEST(ExchangeTest, EveryStoreThatCannotBeReadIsNamed) {
+  const TemporaryDirectory directory;
+  const std::string root = make_stores(directory, {90, 3});
+  for (const uint32_t rank : {0U, 2U}) {
+    for (const auto& entry : std::filesystem::directory_iterator(rank_directory(root, rank)))
+      if (entry.path().extension() == ".tar") std::filesystem::resize_file(entry.path(), 512);
+  }
+  const auto report = verify_stores(root, nullptr);
+  ASSERT_TRUE(report) << report.error().message();
+  const std::string faults = fmt::format("{}", fmt::join(report->faults, "\n"));
+  EXPECT_NE(faults.find("rank 0: "), std::string::npos) << faults;
+  EXPECT_NE(faults.find("rank 2: "), std::string::npos) << faults;
 }
 
 // Ranks that prepared the next epoch and were killed before they could commit it.
@@ -346,7 +516,7 @@ TEST(ShipmentTest, LargeAndSmallSamplesArriveWhereTheyBelong) {
       to.to = peer;
       for (uint32_t i = 0; i < 40; ++i) {
         bodies.push_back(body(group.rank(), peer, i));
-        to.samples.push_back({{i, bodies.back().size(), 0, 0, 0, 0}, bodies.back()});
+        to.add({i, bodies.back().size(), 0, 0, 0, 0, 0}, bodies.back());
         expected += body(peer, group.rank(), i);
       }
       incoming.push_back({peer, 40});

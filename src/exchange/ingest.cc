@@ -5,8 +5,11 @@
 #include <filesystem>
 #include <map>
 #include <numeric>
+#include <set>
 
+#include "base/crc.h"
 #include "base/file.h"
+#include "base/hash.h"
 #include "base/text.h"
 #include "decode/label.h"
 #include "exchange/ledger.h"
@@ -28,6 +31,8 @@ class ShardSource final : public IngestSource {
 
   const std::vector<uint64_t>& per_shard() const override { return catalogue_->samples_per_shard(); }
   const std::vector<std::string>& classes() const override { return classes_; }
+  uint64_t fingerprint() const override { return catalogue_->identity(); }
+  uint64_t passed_over() const override { return 0; }
 
   Status read(const Wanted& wanted, const Take& take) override {
     uint64_t first = 0;
@@ -97,6 +102,25 @@ class FolderSource final : public IngestSource {
 
   const std::vector<uint64_t>& per_shard() const override { return per_shard_; }
   const std::vector<std::string>& classes() const override { return classes_; }
+  uint64_t passed_over() const override { return book_.loose_files; }
+
+  // A stat for every file would be felt on a file system of many clients.
+  uint64_t fingerprint() const override {
+    constexpr uint64_t kMeasured = 256;
+    const uint64_t step = book_.samples.size() / kMeasured + 1;
+    Hasher hasher;
+    for (uint64_t number = 0; number < book_.samples.size(); ++number) {
+      for (const shard::FieldRecipe& field : book_.samples[number].fields) {
+        if (field.kind != shard::FieldRecipe::Kind::kFile) continue;
+        hasher.add(field.text);
+        std::error_code unknown;
+        if (number % step == 0)
+          hasher.add(fmt::format("\n{}", std::filesystem::file_size(book_.root + "/" + field.text, unknown)));
+        hasher.add("\n");
+      }
+    }
+    return hasher.value();
+  }
 
   Status read(const Wanted& wanted, const Take& take) override {
     for (uint64_t number = 0; number < book_.samples.size(); ++number) {
@@ -122,6 +146,24 @@ class FolderSource final : public IngestSource {
   const std::vector<std::string> classes_;
   const std::vector<uint64_t> per_shard_;
 };
+
+// Files of one name and several extensions are as many samples, and each has one name and one extension.
+shard::RecipeBook one_file_each(shard::RecipeBook book, const std::vector<std::string>& extensions) {
+  std::vector<shard::SampleRecipe> files;
+  for (shard::SampleRecipe& sample : book.samples) {
+    std::string key = sample.key;
+    std::replace(key.begin() + static_cast<ptrdiff_t>(key.rfind('/') + 1), key.end(), '.', '_');
+    for (shard::FieldRecipe& field : sample.fields) {
+      if (extensions.empty() || std::ranges::find(extensions, field.field) != extensions.end()) {
+        files.push_back({key, {std::move(field)}});
+      } else {
+        ++book.loose_files;
+      }
+    }
+  }
+  book.samples = std::move(files);
+  return book;
+}
 
 // The segments of one rank, one after the other.
 class StoreBuilder {
@@ -154,7 +196,7 @@ class StoreBuilder {
     const MappedFile file = MR_TRY(MappedFile::open(summary.path));
     for (; checked_ < manifest_.records.size(); ++checked_) {
       Record& record = manifest_.records[checked_];
-      record.crc = crc_of(file.bytes().substr(record.offset, record.bytes));
+      record.crc = crc32c(file.bytes().substr(record.offset, record.bytes));
     }
     manifest_.segments.push_back({static_cast<uint32_t>(manifest_.segments.size()),
                                   static_cast<uint32_t>(summary.samples), summary.stored_bytes});
@@ -210,18 +252,64 @@ Result<std::unique_ptr<IngestSource>> open_shards(std::vector<std::string> names
   return std::unique_ptr<IngestSource>(new ShardSource(std::move(catalogue), progress));
 }
 
-Result<std::unique_ptr<IngestSource>> open_folder(const std::string& directory,
-                                                  std::vector<std::string> classes) {
-  shard::RecipeBook book = MR_TRY(shard::recipes_of_directory(directory, tar::KeyRule::kFirstDot));
-  MR_TRY(shard::add_classes(book, classes));
-  return std::unique_ptr<IngestSource>(new FolderSource(std::move(book), std::move(classes)));
+Result<std::unique_ptr<IngestSource>> open_folder(const std::string& directory, FolderOptions options) {
+  shard::RecipeBook book = MR_TRY(shard::recipes_of_directory(directory, tar::KeyRule::kLastDot));
+  book = one_file_each(std::move(book), options.extensions);
+  if (book.samples.empty()) {
+    return make_error(Code::kInvalid, "{}: there are no samples", directory)
+        .with_hint(
+            fmt::format("every class is a directory of files with an extension: {}/cat/1.jpg", directory));
+  }
+  MR_TRY(shard::add_classes(book, options.classes));
+  return std::unique_ptr<IngestSource>(new FolderSource(std::move(book), std::move(options.classes)));
+}
+
+Result<std::vector<std::string>> read_classes(const std::string& path, ClassOrder order) {
+  constexpr uint64_t kMost = 64 << 20;
+  const std::string text = MR_TRY(read_file(path, kMost));
+  std::vector<std::string> names;
+  std::vector<int64_t> numbers;
+  std::set<std::string> known;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    const std::string_view line = trim(std::string_view(text).substr(at, end - at), " \r");
+    at = end + 1;
+    if (line.empty() || line.front() == '\t') continue;
+    const size_t tab = std::min(line.find('\t'), line.size());
+    const std::string_view rest = line.substr(std::min(tab + 1, line.size()));
+    names.emplace_back(line.substr(0, tab));
+    const auto number = decode::parse_label(trim(rest.substr(0, rest.find('\t'))));
+    if (number) numbers.push_back(*number);
+    if (!known.insert(names.back()).second)
+      return make_error(Code::kInvalid, "{}: class \"{}\" is there twice", path, printable(names.back()));
+  }
+  if (names.empty()) return make_error(Code::kInvalid, "{}: there are no classes", path);
+  if (numbers.size() < names.size()) {
+    if (order == ClassOrder::kByName) std::ranges::sort(names);
+    return names;
+  }
+  std::vector<std::string> by_number(names.size());
+  for (size_t i = 0; i < names.size(); ++i) {
+    const int64_t number = numbers[i];
+    if (number < 0 || std::cmp_greater_equal(number, names.size()) || !by_number[number].empty()) {
+      return make_error(Code::kInvalid, "{}: class \"{}\" has the number {}", path, printable(names[i]),
+                        number)
+          .with_hint(fmt::format("the numbers of {} classes are 0 to {}, each once", names.size(),
+                                 names.size() - 1));
+    }
+    by_number[number] = names[i];
+  }
+  return by_number;
 }
 
 Result<std::vector<Manifest>> ingest(IngestSource& source, const std::string& root,
                                      const IngestOptions& options) {
-  const bool is_share = options.all > 0;
-  std::vector<uint32_t> owners;
-  if (!is_share) owners = deal_samples(options.deal, source.per_shard());
+  if (source.samples() == 0) return make_error(Code::kInvalid, "there are no samples to take in");
+  Deal deal = options.deal;
+  if (!options.sharers.empty()) deal.ranks = static_cast<uint32_t>(options.sharers.size());
+  std::vector<uint32_t> owners = deal_samples(deal, source.per_shard());
+  if (!options.sharers.empty())
+    for (uint32_t& owner : owners) owner = options.sharers[owner];
   std::map<uint32_t, StoreBuilder> builders;
   for (const uint32_t rank : options.ranks) {
     MR_TRY(make_directories(rank_directory(root, rank)));
@@ -229,13 +317,12 @@ Result<std::vector<Manifest>> ingest(IngestSource& source, const std::string& ro
   }
   std::map<std::string, uint32_t, std::less<>> classes;
   for (uint32_t i = 0; i < options.classes.size(); ++i) classes[options.classes[i]] = i;
-  const auto owner_of = [&](uint64_t number) { return is_share ? options.ranks.front() : owners[number]; };
-  MR_TRY(source.read([&](uint64_t number) { return builders.contains(owner_of(number)); },
+  MR_TRY(source.read([&](uint64_t number) { return builders.contains(owners[number]); },
                      [&](const IngestSource::Sample& sample) -> Status {
                        Record record;
                        record.id = options.first_id + sample.number;
                        record.label = MR_TRY(label_of(sample, options, classes));
-                       record.home = owner_of(sample.number);
+                       record.home = owners[sample.number];
                        return builders.at(record.home).add(record, sample.key, sample.fields);
                      }));
   std::vector<Manifest> manifests;
@@ -243,7 +330,7 @@ Result<std::vector<Manifest>> ingest(IngestSource& source, const std::string& ro
     Manifest manifest = MR_TRY(builder.finish());
     manifest.rank = rank;
     manifest.world = options.deal.ranks;
-    manifest.samples = is_share ? options.all : source.samples();
+    manifest.samples = options.all > 0 ? options.all : source.samples();
     const std::vector<std::string>& names = options.classes.empty() ? source.classes() : options.classes;
     for (const std::string& name : names) manifest.class_names += name + "\n";
     manifest.classes = static_cast<uint32_t>(names.size());

@@ -37,6 +37,9 @@ class IngestSource {
   virtual const std::vector<uint64_t>& per_shard() const = 0;
   virtual Status read(const Wanted& wanted, const Take& take) = 0;
   virtual const std::vector<std::string>& classes() const = 0;  // empty: labels are numbers already
+  // The same for ranks that see the same samples, and for no others: names, and sizes of some.
+  virtual uint64_t fingerprint() const = 0;
+  virtual uint64_t passed_over() const = 0;  // files that are no samples
 
   uint64_t samples() const;
 };
@@ -44,18 +47,28 @@ class IngestSource {
 // Names are expanded. Indexes come from beside the shards, from their store, or from reading them once.
 Result<std::unique_ptr<IngestSource>> open_shards(std::vector<std::string> names, transfer::Stores& stores,
                                                   Progress* progress);
-// Every file is a sample, its directory its class. Classes are numbered in the order given; none given: by
-// name.
-Result<std::unique_ptr<IngestSource>> open_folder(const std::string& directory,
-                                                  std::vector<std::string> classes);
+struct FolderOptions {
+  std::vector<std::string> classes;     // in the order of their numbers; none: those there are, by name
+  std::vector<std::string> extensions;  // of the files that are samples, without the dot; none: all
+};
+// Every file is a sample, its directory its class. Dots before the extension become underscores in its key:
+// they would begin the name of a field.
+Result<std::unique_ptr<IngestSource>> open_folder(const std::string& directory, FolderOptions options);
+
+// Names of classes, one a line; of a table the first column. Where the second is a number on every line,
+// those are the classes'; or else they are numbered in this order.
+enum class ClassOrder { kByLine, kByName };
+Result<std::vector<std::string>> read_classes(const std::string& path, ClassOrder order);
 
 struct IngestOptions {
   Deal deal;                    // who gets what
   std::vector<uint32_t> ranks;  // whose stores are made here
+  // The ranks that the samples of the source are for; none: all.
+  std::vector<uint32_t> sharers;
   std::string label_field = "cls";
   std::vector<std::string> classes;  // numbers of labels that are names
-  // Where the samples of the source are only this rank's share of a larger set: the first one's number and
-  // how many there are in all.
+  // Where the samples of the source are only a part of a larger set: the first one's number and how many
+  // there are in all.
   uint64_t first_id = 0;
   uint64_t all = 0;  // 0: the source is the whole set
   uint64_t segment_bytes = uint64_t{64} << 20;
@@ -63,7 +76,7 @@ struct IngestOptions {
 };
 
 // One manifest for each of the ranks asked for. The stores are not there yet: `classes` is only known when
-// every rank has counted; finish_ingest() makes them.
+// every rank has counted; finish_ingest() makes them. A source without samples is an error.
 Result<std::vector<Manifest>> ingest(IngestSource& source, const std::string& root,
                                      const IngestOptions& options);
 Status finish_ingest(const std::string& root, std::vector<Manifest> manifests, uint32_t classes);

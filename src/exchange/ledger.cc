@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <set>
 
+#include "base/crc.h"
 #include "base/fault.h"
 #include "base/hash.h"
 #include "shard/index_file.h"
@@ -37,7 +38,7 @@ Status add_to_index(tar::IndexBuilder& index, tar::SampleParser& parser, std::st
   index.begin_sample(offset, sample->key_hash);
   for (const tar::Field& field : sample->fields) {
     const auto place = static_cast<uint64_t>(field.bytes.data() - blocks.data());
-    index.add_field({field.field, offset + place, field.bytes.size()});
+    index.add_field({field.field, offset + place, field.bytes.size(), crc32c(field.bytes)});
   }
   index.end_sample(offset + blocks.size());
   return {};

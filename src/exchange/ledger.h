@@ -65,6 +65,7 @@ class Ledger {
   const std::shared_ptr<const SampleStore>& store() const { return store_; }
   const Manifest& manifest() const { return store_->manifest(); }
   bool is_prepared() const { return prepared_.has_value(); }
+  const std::optional<Manifest>& prepared() const { return prepared_; }
 
   // Room for that many bytes of samples; an error where the drive is full.
   Result<StagedSegment> stage(uint64_t sample_bytes);

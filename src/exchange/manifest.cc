@@ -6,7 +6,6 @@
 
 #include "base/hash.h"
 #include "base/random.h"
-#include "net/crc.h"
 
 namespace millrace::exchange {
 
@@ -19,7 +18,8 @@ struct Header {
   uint32_t rank;
   uint32_t world;
   uint64_t epoch;
-  uint64_t generation;
+  uint32_t generation;
+  uint32_t redeals;
   uint64_t samples;
   uint32_t classes;
   uint32_t segments;
@@ -48,6 +48,7 @@ Error damaged(std::string_view why) {
 Status check(const Manifest& manifest) {
   if (manifest.world == 0 || manifest.world > kMaxRanks || manifest.rank >= kMaxRanks)
     return damaged("a world that cannot be");
+  if (manifest.redeals > manifest.epoch) return damaged("more redeals than epochs");
   if (manifest.classes > kMaxClasses) return damaged("too many classes");
   for (size_t i = 1; i < manifest.segments.size(); ++i) {
     if (manifest.segments[i - 1].number >= manifest.segments[i].number)
@@ -91,6 +92,7 @@ std::string encode_manifest(const Manifest& manifest) {
   header.world = manifest.world;
   header.epoch = manifest.epoch;
   header.generation = manifest.generation;
+  header.redeals = manifest.redeals;
   header.samples = manifest.samples;
   header.classes = manifest.classes;
   header.segments = static_cast<uint32_t>(manifest.segments.size());
@@ -127,6 +129,7 @@ Result<Manifest> parse_manifest(std::string_view bytes) {
   manifest.world = header.world;
   manifest.epoch = header.epoch;
   manifest.generation = header.generation;
+  manifest.redeals = header.redeals;
   manifest.samples = header.samples;
   manifest.classes = header.classes;
   manifest.segments = take_rows<Segment>(bytes, header.segments);
@@ -136,18 +139,12 @@ Result<Manifest> parse_manifest(std::string_view bytes) {
   return manifest;
 }
 
-std::string manifest_name(uint64_t epoch, uint64_t generation) {
+std::string manifest_name(uint64_t epoch, uint32_t generation) {
   return fmt::format("manifest.{:08}.{}", epoch, generation);
 }
 
 std::string segment_name(uint32_t number) {
   return fmt::format("segment-{:08}.tar", number);
-}
-
-uint32_t crc_of(std::string_view blocks) {
-  using net::CrcKind;
-  return static_cast<uint32_t>(net::crc_value(
-      CrcKind::kCrc32c, net::crc_add(CrcKind::kCrc32c, net::crc_start(CrcKind::kCrc32c), blocks)));
 }
 
 uint64_t content_share(const std::vector<Record>& records) {

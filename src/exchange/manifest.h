@@ -40,8 +40,9 @@ struct Segment {
 struct Manifest {
   uint32_t rank = 0;
   uint32_t world = 1;
-  uint64_t epoch = 0;             // exchanges that were committed
-  uint64_t generation = 0;        // counts rewrites within an epoch
+  uint64_t epoch = 0;             // exchanges and redeals that were committed
+  uint32_t redeals = 0;           // of these
+  uint32_t generation = 0;        // counts rewrites within an epoch
   uint64_t samples = 0;           // of the whole data set
   uint32_t classes = 0;           // labels are below; 0: none
   std::string class_names;        // one a line, by number; may be empty
@@ -49,6 +50,8 @@ struct Manifest {
   std::vector<Record> records;    // by slot
   bool operator==(const Manifest&) const = default;
 
+  // The epochs of whoever trains: a redeal between two of them is none.
+  uint64_t exchanges() const { return epoch - redeals; }
   const Segment* find_segment(uint32_t number) const;
   uint64_t live_bytes() const;
   std::vector<Resident> residents() const;
@@ -60,10 +63,9 @@ Result<Manifest> parse_manifest(std::string_view bytes);
 
 inline constexpr std::string_view kCurrentName = "CURRENT";
 inline constexpr uint64_t kMaxManifestBytes = uint64_t{64} << 30;
-std::string manifest_name(uint64_t epoch, uint64_t generation);
+std::string manifest_name(uint64_t epoch, uint32_t generation);
 std::string segment_name(uint32_t number);
 
-uint32_t crc_of(std::string_view blocks);
 // The set of samples that are there, as one number: equal before and after whatever only moves them.
 uint64_t content_share(const std::vector<Record>& records);
 

@@ -309,6 +309,14 @@ TEST(SimulationTest, AnAutomaticFractionEndsAtTheFloor) {
   EXPECT_LE(balance.distance, 1.1 * balance.floor);
 }
 
+TEST(FractionTest, AnAutomaticFractionExchangesUntilTheFloorIsNearWhereverItIs) {
+  const FractionSchedule automatic = fraction("auto");
+  EXPECT_EQ(automatic.at(0, {.distance = 0.997, .floor = 0.907}), 0.1);
+  EXPECT_EQ(automatic.at(0, {.distance = 0.91, .floor = 0.907}), 0);
+  EXPECT_EQ(automatic.at(0, {.distance = 0.05, .floor = 0.04}), 0.1);
+  EXPECT_EQ(automatic.at(0, {.distance = 0.043, .floor = 0.04}), 0);
+}
+
 TEST(SimulationTest, PeakStorageIsBoundedByTheFraction) {
   Simulation simulation(options_of(Policy::kShift, Select::kOldest), fraction("0.3"),
                         make_ranks(16 * 200, 16));
@@ -321,6 +329,23 @@ TEST(BalanceTest, TheFloorIsThatOfRandomDeals) {
   EXPECT_NEAR(balance.floor, 0.039, 0.001);
   EXPECT_NEAR(balance.distance, balance.floor, 0.003);
   EXPECT_GT(measure_balance(view_of(make_ranks(60'000, 64), 0).labels).distance, 0.85);
+}
+
+TEST(BalanceTest, TheFloorHoldsWhereRanksHaveFewerSamplesThanClasses) {
+  const auto deal = [](uint32_t samples, uint32_t world, uint32_t classes) {
+    std::vector<uint32_t> labels;
+    for (uint32_t i = 0; i < samples; ++i) labels.push_back(i % classes);
+    Random(7).shuffle(std::span(labels));
+    std::vector<LabelCounts> ranks(world, LabelCounts(classes));
+    for (uint32_t i = 0; i < samples; ++i) ++ranks[i % world][labels[i]];
+    return measure_balance(ranks);
+  };
+  const LabelBalance single = deal(600, 2, 600);  // every class once: half of them are always missing
+  EXPECT_NEAR(single.floor, 0.5, 1e-9);
+  EXPECT_NEAR(single.distance, 0.5, 1e-9);
+  const LabelBalance few = deal(50'000, 512, 1000);
+  EXPECT_NEAR(few.floor, 0.907, 0.001);
+  EXPECT_NEAR(few.distance, few.floor, 0.003);
 }
 
 TEST(FractionTest, SchedulesAreReadAndNonsenseIsRefused) {

@@ -52,6 +52,7 @@ class RankSort {
 
   Result<RankSortReport> run() {
     MR_TRY(vote(group_, share_shards(), patience("looking at the shards")));
+    MR_TRY(choose_carriage());
     MR_TRY(find_ranges());
     MR_TRY(vote(group_, route(), patience("sending samples to their ranges")));
     Status measured = measure();
@@ -93,6 +94,17 @@ class RankSort {
           static_cast<uint32_t>((before + bytes[i] / 2) * group_.size() / std::max<uint64_t>(all, 1)));
       before += bytes[i];
     }
+    return {};
+  }
+
+  // Samples that all ranks can read from the memory of one machine need not travel.
+  Status choose_carriage() {
+    shard::Reread& reread = options_.sort.reread;
+    if (reread != shard::Reread::kAuto) return {};
+    const std::string own = std::to_string(MR_TRY(group_.node()));
+    const std::vector<std::string> all = MR_TRY(gather_all(group_, own, patience("looking at the shards")));
+    const bool together = std::ranges::all_of(all, [&](const std::string& one) { return one == own; });
+    reread = together ? shard::choose_reread(shards_) : shard::Reread::kNever;
     return {};
   }
 
@@ -198,7 +210,7 @@ class RankSort {
 
   Status measure() {
     return each_sorted(0, UINT64_MAX, [&](const RunRecord& record) -> Status {
-      sizes_.push_back(record.blocks.size());
+      sizes_.push_back(shard::sample_bytes(record));
       return {};
     });
   }
@@ -242,10 +254,7 @@ class RankSort {
     return {};
   }
 
-  Status write(const RunRecord& record) {
-    const tar::Sample* sample = MR_TRY(parser_.parse(record.blocks));
-    return writer_->add(*sample);
-  }
+  Status write(const RunRecord& record) { return writer_->add(*MR_TRY(finder_.find(record))); }
 
   Status write_own() {
     uint64_t all = 0;
@@ -312,7 +321,7 @@ class RankSort {
 
   Group& group_;
   const std::vector<std::string>& shards_;
-  const RankSortOptions& options_;
+  RankSortOptions options_;
   const shard::Direction direction_;
   shard::RunPile pile_;
   std::vector<uint32_t> owners_;  // of input shards
@@ -320,7 +329,7 @@ class RankSort {
   std::vector<uint64_t> sizes_;  // of this range's samples, in order
   Cut before_;
   uint64_t head_ = 0;  // samples of this range that belong to a shard of an earlier one
-  tar::SampleParser parser_{options_.sort.input.read.group.key_rule};
+  shard::SampleFinder finder_{shards_, options_.sort.input.read.group.key_rule};
   std::optional<shard::ShardWriter> writer_;
   shard::SortReport sorted_;
   uint64_t bytes_sent_ = 0;

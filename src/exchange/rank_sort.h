@@ -5,7 +5,8 @@
 // shards that begin in its range. Where shards begin depends on the sizes of all samples before, so the ranks
 // tell it each other in turn, and a shard that reaches into the next range gets the rest from there. Which
 // sample comes where depends neither on the ranks nor on how they share the work: the output is, byte for
-// byte, that of one process.
+// byte, that of one process. On one machine, with files that fit into its memory, only the places of samples
+// travel (shard/reread.h).
 #pragma once
 
 #include <cstdint>

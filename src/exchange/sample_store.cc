@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/crc.h"
 #include "base/file_stamp.h"
 #include "base/text.h"
 
@@ -80,7 +81,7 @@ std::string_view SampleStore::blocks(size_t slot) const {
 }
 
 Status SampleStore::check_blocks(const Record& record, std::string_view blocks) const {
-  if (crc_of(blocks) == record.crc) return {};
+  if (crc32c(blocks) == record.crc) return {};
   return make_error(Code::kCorrupt,
                     "{}/{}: sample {} at byte {} is not what was stored (its checksum differs)", directory_,
                     segment_name(record.segment), record.id, record.offset)

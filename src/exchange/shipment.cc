@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstring>
 #include <deque>
+#include <optional>
 #include <set>
 #include <thread>
 
@@ -27,11 +28,14 @@ constexpr uint64_t kGathered = 1 << 20;
 // every wait for the other side costs a time slice: with 8 a busy machine moved a hundredth of what it could.
 constexpr size_t kUnderWayEachPeer = 64;
 constexpr size_t kMostGathered = 32;  // buffers: 32 MiB
+// Copied from neighbours before messages are looked at again.
+constexpr uint64_t kCopiedAtOnce = 4 << 20;
 
-// Small samples lie anywhere: without this each copy begins with waiting for memory.
+// Small samples lie anywhere: without this each copy begins with waiting for memory. Their beginnings only:
+// the processor sees by itself how it goes on.
 void fetch_ahead(std::string_view blocks) {
   constexpr size_t kLine = 64;
-  constexpr size_t kMost = 4096;
+  constexpr size_t kMost = 256;
   for (size_t at = 0; at < std::min(blocks.size(), kMost); at += kLine)
     __builtin_prefetch(blocks.data() + at);
 }
@@ -75,11 +79,16 @@ struct Shipment::State {
   };
   std::vector<Outgoing> outgoing;
   std::vector<Incoming> incoming;
-  std::vector<std::vector<Parcel>> lists_out;
   std::vector<std::vector<Parcel>> lists_in;
   std::vector<Peer> senders;     // like outgoing
   std::vector<Peer> receivers;   // like incoming
   std::vector<uint64_t> starts;  // of each incoming peer's bytes
+  struct Copy {
+    std::string_view from;
+    uint64_t to = 0;
+  };
+  std::vector<Copy> copies;  // from neighbours
+  size_t next_copy = 0;
   std::span<std::byte> into;
   std::shared_ptr<GatherPool> pool;
   std::vector<size_t> free_buffers;
@@ -131,10 +140,9 @@ Result<bool> Shipment::finish_some() {
   return progressed;
 }
 
-Result<std::vector<std::vector<Parcel>>> Shipment::exchange_lists() {
+Result<std::span<const std::vector<Parcel>>> Shipment::exchange_lists() {
   State& state = *state_;
   state.lists_in.resize(state.incoming.size());
-  state.lists_out.resize(state.outgoing.size());
   for (size_t i = 0; i < state.incoming.size(); ++i) {
     state.lists_in[i].resize(state.incoming[i].count);
     state.receivers.push_back({state.incoming[i].from, {}, 0, {}});
@@ -143,13 +151,15 @@ Result<std::vector<std::vector<Parcel>>> Shipment::exchange_lists() {
         {MR_TRY(group_.receive(state.incoming[i].from, Tag::kList, into)), SIZE_MAX});
   }
   for (size_t i = 0; i < state.outgoing.size(); ++i) {
+    const Outgoing& out = state.outgoing[i];
+    const bool is_taken = neighbours_ && neighbours_->is_read_by(out.to);
     std::vector<uint64_t> sizes;
-    for (const OutgoingSample& sample : state.outgoing[i].samples) {
-      state.lists_out[i].push_back(sample.parcel);
-      sizes.push_back(sample.parcel.bytes);
+    for (const Parcel& parcel : out.list) {
+      if (!is_taken) sizes.push_back(parcel.bytes);
+      bytes_sent_ += parcel.bytes;
     }
-    state.senders.push_back({state.outgoing[i].to, cut_messages(sizes), 0, {}});
-    const auto bytes = std::as_bytes(std::span(state.lists_out[i]));
+    state.senders.push_back({out.to, cut_messages(sizes), 0, {}});
+    const auto bytes = std::as_bytes(std::span(out.list));
     const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     state.senders.back().posted.push_back(
         {MR_TRY(group_.send(state.outgoing[i].to, Tag::kList, text)), SIZE_MAX});
@@ -176,15 +186,15 @@ Result<std::vector<std::vector<Parcel>>> Shipment::exchange_lists() {
                           parcel.id, parcel.bytes);
     }
   }
-  return state.lists_in;
+  return std::span<const std::vector<Parcel>>(state.lists_in);
 }
 
 Status Shipment::send_next(size_t number) {
   State& state = *state_;
   State::Peer& peer = state.senders[number];
   const Cut& cut = peer.cuts[peer.next];
-  const std::vector<OutgoingSample>& samples = state.outgoing[number].samples;
-  std::string_view bytes = samples[cut.first].blocks;
+  const std::vector<std::string_view>& blocks = state.outgoing[number].blocks;
+  std::string_view bytes = blocks[cut.first];
   size_t buffer = SIZE_MAX;
   if (bytes.size() >= kLarge) {
     // Where in its sample a cut lies: the sum of the cuts of the same sample before it.
@@ -200,16 +210,15 @@ Status Shipment::send_next(size_t number) {
     std::byte* to = memory.get();
     uint64_t filled = 0;
     for (size_t i = cut.first; filled < cut.bytes; ++i) {
-      if (i + 2 < samples.size()) fetch_ahead(samples[i + 2].blocks);
-      std::memcpy(to + filled, samples[i].blocks.data(), samples[i].blocks.size());
-      filled += samples[i].blocks.size();
+      if (i + 2 < blocks.size()) fetch_ahead(blocks[i + 2]);
+      std::memcpy(to + filled, blocks[i].data(), blocks[i].size());
+      filled += blocks[i].size();
     }
     bytes = {reinterpret_cast<const char*>(to), filled};
   }
   peer.posted.push_back({MR_TRY(group_.send(peer.rank, Tag::kSamples, bytes)), buffer});
   ++peer.next;
   ++messages_;
-  bytes_sent_ += bytes.size();
   return {};
 }
 
@@ -223,16 +232,87 @@ Status Shipment::receive_next(size_t number) {
   return {};
 }
 
+Status Shipment::open_segments() {
+  if (!neighbours_) return {};
+  neighbours_->forget_removed();
+  size_t most = 0;
+  for (const auto& list : state_->lists_in) most += list.size();
+  state_->copies.reserve(most);
+  uint64_t to = 0;
+  for (size_t i = 0; i < state_->incoming.size(); ++i) {
+    const uint32_t rank = state_->incoming[i].from;
+    const bool takes = neighbours_->reads(rank);
+    // Samples that follow each other are mostly of one segment.
+    std::optional<uint32_t> number;
+    std::string_view segment;
+    for (const Parcel& parcel : state_->lists_in[i]) {
+      const uint64_t place = to;
+      to += parcel.bytes;
+      if (!takes) continue;
+      if (number != parcel.segment) {
+        MR_TRY(neighbours_->open(rank, parcel.segment));
+        number = parcel.segment;
+        segment = neighbours_->segment(rank, *number);
+      }
+      if (parcel.bytes > segment.size() || parcel.offset > segment.size() - parcel.bytes)
+        return make_error(Code::kCorrupt, "rank {} says that sample {} lies beyond its segment {}", rank,
+                          parcel.id, parcel.segment);
+      state_->copies.push_back({segment.substr(parcel.offset, parcel.bytes), place});
+    }
+  }
+  return {};
+}
+
+// True while some are not posted yet.
+Result<bool> Shipment::post_messages() {
+  State& state = *state_;
+  bool open = false;
+  for (size_t i = 0; i < state.receivers.size(); ++i) {
+    State::Peer& peer = state.receivers[i];
+    while (peer.next < peer.cuts.size() && peer.posted.size() < kUnderWayEachPeer) MR_TRY(receive_next(i));
+    open |= peer.next < peer.cuts.size();
+  }
+  for (size_t i = 0; i < state.senders.size(); ++i) {
+    State::Peer& peer = state.senders[i];
+    // A few each by turns, so that no peer waits for all of another's.
+    for (int turn = 0; turn < 8 && peer.next < peer.cuts.size(); ++turn) {
+      if (peer.posted.size() >= kUnderWayEachPeer || state.free_buffers.empty()) break;
+      MR_TRY(send_next(i));
+    }
+    open |= peer.next < peer.cuts.size();
+  }
+  return open;
+}
+
+// True where something was done.
+bool Shipment::copy_some() {
+  State& state = *state_;
+  const size_t before = state.next_copy;
+  for (uint64_t copied = 0; state.next_copy < state.copies.size() && copied < kCopiedAtOnce;
+       ++state.next_copy) {
+    constexpr size_t kAhead = 8;
+    if (state.next_copy + kAhead < state.copies.size())
+      fetch_ahead(state.copies[state.next_copy + kAhead].from);
+    const auto& [from, to] = state.copies[state.next_copy];
+    std::memcpy(state.into.data() + to, from.data(), from.size());
+    copied += from.size();
+  }
+  return state.next_copy > before;
+}
+
 Status Shipment::exchange_samples(std::span<std::byte> into) {
   State& state = *state_;
   state.into = into;
   uint64_t start = 0;
   for (size_t i = 0; i < state.receivers.size(); ++i) {
-    std::vector<uint64_t> sizes;
-    for (const Parcel& parcel : state.lists_in[i]) sizes.push_back(parcel.bytes);
-    state.receivers[i].cuts = cut_messages(sizes);
+    const bool takes = neighbours_ && neighbours_->reads(state.receivers[i].rank);
     state.starts.push_back(start);
-    for (const uint64_t size : sizes) start += size;
+    std::vector<uint64_t> sizes;
+    for (const Parcel& parcel : state.lists_in[i]) {
+      if (!takes) sizes.push_back(parcel.bytes);
+      start += parcel.bytes;
+    }
+    state.receivers[i].cuts = cut_messages(sizes);
   }
   MR_ASSERT(start == into.size(), start, into.size());
   for (size_t i = kMostGathered; i-- > 0;) state.free_buffers.push_back(i);
@@ -241,23 +321,10 @@ Status Shipment::exchange_samples(std::span<std::byte> into) {
   Clock::time_point moved = Clock::now();
   int idle = 0;
   while (true) {
-    bool open = false;
-    for (size_t i = 0; i < state.receivers.size(); ++i) {
-      State::Peer& peer = state.receivers[i];
-      while (peer.next < peer.cuts.size() && peer.posted.size() < kUnderWayEachPeer) MR_TRY(receive_next(i));
-      open |= peer.next < peer.cuts.size();
-    }
-    for (size_t i = 0; i < state.senders.size(); ++i) {
-      State::Peer& peer = state.senders[i];
-      // A few each by turns, so that no peer waits for all of another's.
-      for (int turn = 0; turn < 8 && peer.next < peer.cuts.size(); ++turn) {
-        if (peer.posted.size() >= kUnderWayEachPeer || state.free_buffers.empty()) break;
-        MR_TRY(send_next(i));
-      }
-      open |= peer.next < peer.cuts.size();
-    }
-    if (!open && !under_way()) return {};
-    if (MR_TRY(finish_some())) {
+    const bool open = MR_TRY(post_messages());
+    const bool copied = copy_some();
+    if (!open && !copied && !under_way()) return {};
+    if (MR_TRY(finish_some()) || copied) {
       moved = Clock::now();
       idle = 0;
     } else if (++idle > 256) {

@@ -180,6 +180,7 @@ double PairMeter::meeting_share() const {
 
 double PairMeter::dispersion() const {
   const double share = meeting_share();
+  if (share == 0 || share == 1) return 1;
   const double mean = share * static_cast<double>(rounds_);
   double squares = 0;
   for (const uint32_t one : meetings_) squares += (one - mean) * (one - mean);

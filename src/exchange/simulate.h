@@ -93,7 +93,7 @@ class PairMeter {
     for (const uint64_t id : ids_) groups.push_back(group_of(id));
     count(groups);
   }
-  double dispersion() const;
+  double dispersion() const;     // 1 where all pairs always or never met
   double meeting_share() const;  // of pairs and rounds
   const std::vector<uint64_t>& ids() const { return ids_; }
 

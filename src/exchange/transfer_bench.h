@@ -1,8 +1,9 @@
 // How fast samples move between ranks, beside the fastest that the transport can do with the same bytes.
 //
-// Three ways, each with the plan of one epoch: `raw` large messages between buffers that are there, `memory`
-// samples scattered in memory to where they stay (lists, gathering, the engine's own messages), and `store`
-// the whole engine with files, checksums and commits. All ranks call it.
+// Three ways, each with the plan of one epoch: `raw` large messages of the same bytes, lying side by side;
+// `sent` scattered samples to where they stay, by the engine's own messages, as between machines; `taken` the
+// same with ranks of one machine copying from each other. The samples lie in a file of the page cache, as in
+// a store; checksums, flushes and commits are left out. All ranks call it.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +22,8 @@ struct TransferBench {
 };
 struct TransferRates {
   double raw_seconds = 0;  // per round; the slowest rank's, the median of rounds
-  double memory_seconds = 0;
+  double sent_seconds = 0;
+  double taken_seconds = 0;
   uint64_t bytes = 0;  // that each rank sends in a round
 };
 Result<TransferRates> bench_transfer(Group& group, const TransferBench& options);

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/assert.h"
+#include "base/crc.h"
 #include "base/random.h"
 #include "base/text.h"
 #include "decode/inflate.h"
@@ -53,12 +55,28 @@ std::optional<tar::Index::Field> find_any(const Shard& shard, uint64_t sample,
   return std::nullopt;
 }
 
-// A sample of another data set that lends fields.
-struct LentSample {
-  explicit LentSample(tar::KeyRule rule) : parser(rule) {}
-  tar::SampleParser parser;
-  const tar::Sample* sample = nullptr;
-};
+constexpr std::string_view kStaleHint =
+    "they were damaged, or the shard has changed since it was indexed: millrace tar verify";
+
+// The sample must be the one that was indexed here: its number stands for its key in states and joined
+// columns.
+Status check_key(const SampleSource& source) {
+  if (!source.shard->index || source.sample->key_hash == source.shard->key_hash(source.ordinal)) return {};
+  return make_error(Code::kCorrupt, "the sample {} is not the one that was indexed there",
+                    printable(source.sample->key))
+      .with_hint(std::string(kStaleHint));
+}
+
+// The bytes must be those that were indexed: a drive, a wire or a server may have changed them.
+Status check_bytes(const SampleSource& source, const tar::Field& found) {
+  if (!source.shard->index) return {};
+  const auto indexed = source.shard->index->find_field(source.shard->ordinal(source.ordinal), found.field);
+  const uint32_t crc = crc32c(found.bytes);
+  if (indexed && indexed->crc == crc) return {};
+  const std::string told = indexed ? fmt::format("says {:08x}", indexed->crc) : "knows no such field";
+  return make_error(Code::kCorrupt, "its bytes have the checksum {:08x}, the index {}", crc, told)
+      .with_hint(std::string(kStaleHint));
+}
 
 // Images and labels may be stored as .gz; what is handed over as it is stored stays packed.
 Result<std::string_view> plain_bytes(const tar::Field& found, FieldKind kind, Scratch& scratch) {
@@ -67,6 +85,11 @@ Result<std::string_view> plain_bytes(const tar::Field& found, FieldKind kind, Sc
   constexpr uint64_t kMostBytes = 1 << 30;
   scratch.unpacked = MR_TRY(decode::gunzip(found.bytes, kMostBytes));
   return std::string_view(scratch.unpacked);
+}
+
+// The place of a dense column's item.
+std::span<std::byte> slot_of(const Column& column, size_t slot) {
+  return {column.memory.memory.get() + slot * column.item_bytes, column.item_bytes};
 }
 
 std::string join(const std::vector<std::string>& words) {
@@ -134,77 +157,108 @@ void Filling::prepare(const BatchPlan& plan, Batch& batch) const {
   }
 }
 
-Status Filling::fill(const Element& element, size_t slot, Batch& batch, Scratch& scratch) const {
+// The same for any rank, thread and start: only the sample, the seed and the epoch count.
+uint64_t Filling::augmentation_key(const Element& element, const Batch& batch) const {
+  const Shard& shard = catalogue_.shards()[element.sample.shard];
+  const uint64_t hash = shard.index ? shard.key_hash(element.sample.ordinal) : element.key_hash;
+  return mix(mix(mix(recipe_.seed) + batch.epoch) + hash) + element.sample.shard;
+}
+
+// A sample whose images are all there: its bytes were not fetched.
+Status Filling::fill_kept(const Element& element, size_t slot, Batch& batch, Scratch& scratch) const {
   const uint64_t begun = steady_ns();
-  const std::string_view chunk = MR_TRY(element.chunk->get());
+  const uint64_t key = augmentation_key(element, batch);
+  for (size_t i = 0; i < recipe_.fields.size(); ++i) {
+    const auto kept = keep_->find(element.sample, i);
+    MR_ASSERT(kept.has_value(), element.sample.shard, element.sample.ordinal,
+              i);  // what was found once stays
+    Column& column = batch.columns[i];
+    MR_TRY(transforms_[i]->run(*kept, key, scratch.workspace, slot_of(column, slot)));
+  }
+  meters_.decode.busy_ns.fetch_add(steady_ns() - begun, std::memory_order_relaxed);
+  meters_.decode.count.fetch_add(recipe_.fields.size(), std::memory_order_relaxed);
+  return {};
+}
+
+Status Filling::fill(const Element& element, size_t slot, Batch& batch, Scratch& scratch) const {
+  if (!element.chunk) return fill_kept(element, slot, batch, scratch);
+  const uint64_t begun = steady_ns();
+  const std::string_view chunk = MR_TRY(element.chunk->get().during("fetch"));
   const uint64_t arrived = steady_ns();
   meters_.wait_bytes_ns.fetch_add(arrived - begun, std::memory_order_relaxed);
   const Shard& shard = catalogue_.shards()[element.sample.shard];
-  const tar::KeyRule rule = shard.index ? shard.index->key_rule() : tar::KeyRule::kFirstDot;
-  const tar::Sample* sample = MR_TRY(scratch.parser(rule).parse(chunk.substr(element.offset, element.size)));
-  std::vector<LentSample> lent;
-  lent.reserve(element.columns.size());
+  const tar::KeyRule rule = shard.index ? shard.index->key_rule() : catalogue_.key_rule();
+  const tar::Sample* sample =
+      MR_TRY(scratch.parser(rule).parse(chunk.substr(element.offset, element.size)).during("untar"));
+  scratch.sources.assign(1, {&shard, element.sample.ordinal, sample});
+  MR_TRY(check_key(scratch.sources.back()).during("untar"));
+  std::vector<tar::SampleParser> parsers;  // their samples are views into them
+  parsers.reserve(element.columns.size());
   for (const Element& column : element.columns) {
     const Shard& other = catalogue_.shards()[column.sample.shard];
-    const std::string_view bytes = MR_TRY(column.chunk->get());
-    LentSample& one = lent.emplace_back(other.index->key_rule());
-    one.sample = MR_TRY(one.parser.parse(bytes.substr(column.offset, column.size)).within(other.name()));
+    const std::string_view bytes = MR_TRY(column.chunk->get().during("fetch"));
+    tar::SampleParser& parser = parsers.emplace_back(other.index->key_rule());
+    const tar::Sample* lent =
+        MR_TRY(parser.parse(bytes.substr(column.offset, column.size)).within(other.name()).during("untar"));
+    scratch.sources.push_back({&other, column.sample.ordinal, lent});
+    MR_TRY(check_key(scratch.sources.back()).within(other.name()).during("untar"));
   }
   const uint64_t parsed = steady_ns();
   meters_.untar.busy_ns.fetch_add(parsed - arrived, std::memory_order_relaxed);
   meters_.untar.count.fetch_add(1, std::memory_order_relaxed);
   meters_.untar.bytes.fetch_add(element.size, std::memory_order_relaxed);
-  // The same for any rank, thread and start: only the sample, the seed and the epoch count.
-  const uint64_t hash = shard.index ? shard.key_hash(element.sample.ordinal) : element.key_hash;
-  const uint64_t key = mix(mix(mix(recipe_.seed) + batch.epoch) + hash) + element.sample.shard;
-  for (size_t i = 0; i < recipe_.fields.size(); ++i) {
-    const FieldSpec& field = recipe_.fields[i];
-    Column& column = batch.columns[i];
-    if (field.kind == FieldKind::kKey) {
-      column.texts[slot] = sample->key;
-      continue;
-    }
-    const tar::Field* found = find_any(*sample, field.any_of);
-    for (const LentSample& one : lent) {
-      if (found == nullptr) found = find_any(*one.sample, field.any_of);
-    }
-    if (found == nullptr) {
-      return make_error(Code::kNotFound, "sample {} has no field {}", printable(sample->key),
-                        join(field.any_of));
-    }
-    const auto fill_slot = [&]() -> Status {
-      const std::string_view bytes = MR_TRY(plain_bytes(*found, field.kind, scratch));
-      if (field.kind == FieldKind::kImage)
-        return fill_image(bytes, i, element, column, slot, key, scratch.workspace);
-      return fill_field(bytes, i, column, slot);
-    };
-    auto filled = fill_slot();
-    if (!filled) {
-      return filled.take_error()
-          .within("member " + printable(found->name))
-          .at(found->name, found->data_offset);
-    }
-  }
+  const Target target{element, batch, slot, augmentation_key(element, batch)};
+  for (size_t i = 0; i < recipe_.fields.size(); ++i) MR_TRY(fill_column(i, target, scratch).during("decode"));
   meters_.decode.busy_ns.fetch_add(steady_ns() - parsed, std::memory_order_relaxed);
   meters_.decode.count.fetch_add(recipe_.fields.size(), std::memory_order_relaxed);
   return {};
 }
 
-Status Filling::fill_image(std::string_view encoded, size_t field, const Element& element, Column& column,
-                           size_t slot, uint64_t key, decode::Workspace& workspace) const {
-  const decode::Transform& transform = *transforms_[field];
-  if (column.item_bytes == 0) {
-    column.images[slot] = MR_TRY(transform.run_ragged(encoded, key, workspace));
+Status Filling::fill_column(size_t field, const Target& target, Scratch& scratch) const {
+  const FieldSpec& spec = recipe_.fields[field];
+  if (spec.kind == FieldKind::kKey) {
+    target.batch.columns[field].texts[target.slot] = scratch.sources.front().sample->key;
     return {};
   }
-  const std::span<std::byte> out(column.memory.memory.get() + slot * column.item_bytes, column.item_bytes);
-  if (keep_ == nullptr) return transform.run(encoded, key, workspace, out);
-  auto kept = keep_->find(element.sample, field);
-  if (kept) return transform.run(*kept, key, workspace, out);
+  for (const SampleSource& source : scratch.sources) {
+    const tar::Field* const found = find_any(*source.sample, spec.any_of);
+    if (found == nullptr) continue;
+    auto filled = fill_from(*found, source, field, target, scratch);
+    if (filled) return {};
+    const uint64_t start = source.shard->index ? source.shard->range(source.ordinal).offset : 0;
+    return filled.take_error()
+        .within("member " + printable(found->name))
+        .at(found->name, start + found->data_offset)
+        .in_shard(source.shard->name());
+  }
+  return make_error(Code::kNotFound, "sample {} has no field {}",
+                    printable(scratch.sources.front().sample->key), join(spec.any_of));
+}
+
+Status Filling::fill_from(const tar::Field& found, const SampleSource& source, size_t field,
+                          const Target& target, Scratch& scratch) const {
+  const FieldKind kind = recipe_.fields[field].kind;
+  Column& column = target.batch.columns[field];
+  const bool keeps = kind == FieldKind::kImage && keep_ != nullptr && column.item_bytes > 0;
+  if (keeps) {
+    if (const auto kept = keep_->find(target.element.sample, field))
+      return transforms_[field]->run(*kept, target.key, scratch.workspace, slot_of(column, target.slot));
+  }
+  MR_TRY(check_bytes(source, found));
+  const std::string_view bytes = MR_TRY(plain_bytes(found, kind, scratch));
+  if (kind != FieldKind::kImage) return fill_field(bytes, field, column, target.slot);
+  const decode::Transform& transform = *transforms_[field];
+  if (column.item_bytes == 0) {
+    column.images[target.slot] = MR_TRY(transform.run_ragged(bytes, target.key, scratch.workspace));
+    return {};
+  }
+  const std::span<std::byte> out = slot_of(column, target.slot);
+  if (!keeps) return transform.run(bytes, target.key, scratch.workspace, out);
   decode::Pixels pixels;
-  MR_TRY(decode::decode_bounded(encoded, keep_->max_side(), workspace, pixels, transform.spec().channels));
-  keep_->keep(element.sample, field, pixels);
-  return transform.run(pixels.view(), key, workspace, out);
+  MR_TRY(
+      decode::decode_bounded(bytes, keep_->max_side(), scratch.workspace, pixels, transform.spec().channels));
+  keep_->keep(target.element.sample, field, pixels);
+  return transform.run(pixels.view(), target.key, scratch.workspace, out);
 }
 
 Status Filling::fill_field(std::string_view stored, size_t field, Column& column, size_t slot) const {
@@ -228,24 +282,13 @@ Status Filling::fill_field(std::string_view stored, size_t field, Column& column
   return {};
 }
 
-namespace {
-
-// A streamed sample is told by its members' names, which the error has already.
-std::string place_of(const Shard& shard, const Element& element) {
-  if (!shard.index) return fmt::format("a streamed sample of {} bytes", element.size);
-  return fmt::format("{}: sample {} at byte {}", shard.name(), shard.ordinal(element.sample.ordinal),
-                     shard.range(element.sample.ordinal).offset);
-}
-
-}  // namespace
-
-bool Assembly::work(const Filling& filling, Scratch& scratch) {
+bool Assembly::work(const Filling& filling, Scratch& scratch, const std::atomic<bool>& stopped) {
   const size_t size = plan_.elements.size();
   const uint64_t each = plan_.bytes / std::max<size_t>(size, 1) + 1;
   const size_t run = std::clamp<size_t>(kRunBytes / each, 1, kMostRun);
   while (true) {
     const size_t first = next_.fetch_add(run);
-    if (first >= size) return false;
+    if (first >= size || stopped) return false;
     const size_t end = std::min(first + run, size);
     const uint64_t begun = steady_ns();
     for (size_t slot = first; slot < end; ++slot) {
@@ -263,16 +306,29 @@ bool Assembly::work(const Filling& filling, Scratch& scratch) {
   }
 }
 
-Result<std::shared_ptr<Batch>> Assembly::finish(const Filling& filling, std::vector<Fault>& faults) {
-  if (failed_.empty()) return std::move(batch_);
+Finished Assembly::finish(const Filling& filling) {
+  Finished finished;
+  finished.bytes = plan_.bytes;
+  finished.batch = settle(filling, finished.faults);
+  return finished;
+}
+
+Result<std::shared_ptr<Batch>> Assembly::settle(const Filling& filling, std::vector<Fault>& faults) {
+  if (failed_.empty()) {
+    batch_->join_arrays();
+    return std::move(batch_);
+  }
   std::sort(failed_.begin(), failed_.end(), [](const Failed& a, const Failed& b) { return a.slot < b.slot; });
   const OnError policy = filling.recipe().on_error;
   for (Failed& failed : failed_) {
     const Element& element = plan_.elements[failed.slot];
     const Shard& shard = filling.catalogue().shards()[element.sample.shard];
     const uint64_t offset = shard.index ? shard.range(element.sample.ordinal).offset : 0;
-    Error error = std::move(failed.error).within(place_of(shard, element)).at(failed.member, offset);
-    faults.push_back({shard.name(), error.message(), plan_.epoch, plan_.number});
+    Error error = std::move(failed.error)
+                      .within(filling.catalogue().place_of(element.sample))
+                      .at(failed.member, offset)
+                      .in_shard(shard.name());
+    faults.push_back({shard.name(), error.message(), error.stage(), plan_.epoch, plan_.number});
     // A source that is gone is not the sample's fault: leaving samples out would empty the epoch.
     if (policy == OnError::kFail || error.code() == Code::kUnavailable || error.code() == Code::kDenied)
       return error;
@@ -281,7 +337,7 @@ Result<std::shared_ptr<Batch>> Assembly::finish(const Filling& filling, std::vec
   for (const Failed& failed : failed_) is_bad[failed.slot] = true;
   if (failed_.size() == is_bad.size() && policy == OnError::kSubstitute) {
     return make_error(Code::kCorrupt,
-                      "batch {} of epoch {} has no good sample to stand for the others; the first: {}",
+                      "batch {} of epoch {} has no good sample to stand for the others; the last: {}",
                       plan_.number, plan_.epoch, faults.back().what);
   }
   size_t to = 0;
@@ -297,6 +353,7 @@ Result<std::shared_ptr<Batch>> Assembly::finish(const Filling& filling, std::vec
     if (from != slot) batch_->copy_slot(from, slot);
   }
   if (policy == OnError::kSkip) batch_->resize(to);
+  batch_->join_arrays();
   return std::move(batch_);
 }
 

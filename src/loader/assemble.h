@@ -26,15 +26,24 @@ namespace millrace::loader {
 struct Fault {
   std::string shard;
   std::string what;
+  std::string_view stage;  // fetch, untar or decode
   uint64_t epoch = 0;
   uint64_t batch = 0;
+};
+
+// A sample that fields come from: the element's own, or one of another data set that lends them.
+struct SampleSource {
+  const Shard* shard;
+  uint64_t ordinal;  // among the shard's chosen samples
+  const tar::Sample* sample;
 };
 
 // What one thread uses again for every sample.
 class Scratch {
  public:
   decode::Workspace workspace;
-  std::string unpacked;  // of a .gz member
+  std::string unpacked;               // of a .gz member
+  std::vector<SampleSource> sources;  // of the sample under way; its own first
   tar::SampleParser& parser(tar::KeyRule rule) {
     return rule == tar::KeyRule::kFirstDot ? first_dot_ : last_dot_;
   }
@@ -64,8 +73,18 @@ class Filling {
  private:
   Filling(const Catalogue& catalogue, const Recipe& recipe, PixelKeep* keep, Meters& meters)
       : catalogue_(catalogue), recipe_(recipe), keep_(keep), meters_(meters) {}
-  Status fill_image(std::string_view encoded, size_t field, const Element& element, Column& column,
-                    size_t slot, uint64_t key, decode::Workspace& workspace) const;
+  Status fill_kept(const Element& element, size_t slot, Batch& batch, Scratch& scratch) const;
+  uint64_t augmentation_key(const Element& element, const Batch& batch) const;
+  // A slot on its way: the sample it gets, and what decides its augmentation.
+  struct Target {
+    const Element& element;
+    Batch& batch;
+    size_t slot;
+    uint64_t key;
+  };
+  Status fill_column(size_t field, const Target& target, Scratch& scratch) const;
+  Status fill_from(const tar::Field& found, const SampleSource& source, size_t field, const Target& target,
+                   Scratch& scratch) const;
   Status fill_field(std::string_view stored, size_t field, Column& column, size_t slot) const;
 
   const Catalogue& catalogue_;
@@ -75,19 +94,27 @@ class Filling {
   std::vector<std::optional<decode::Transform>> transforms_;  // by field; only images have one
 };
 
+// What became of a batch, once all its slots are filled or failed.
+struct Finished {
+  Result<std::shared_ptr<Batch>> batch;  // or why there is none
+  std::vector<Fault> faults;             // what was skipped or replaced, or failed it
+  uint64_t bytes = 0;                    // encoded, of its samples
+};
+
 class Assembly {
  public:
   Assembly(BatchPlan plan, std::shared_ptr<MemoryPool> pool)
       : plan_(std::move(plan)), batch_(std::make_shared<Batch>(std::move(pool))) {}
 
   void prepare(const Filling& filling) { filling.prepare(plan_, *batch_); }
-  // Takes slots until none is left. True for the one caller that made the batch complete.
-  bool work(const Filling& filling, Scratch& scratch);
+  // Takes slots until none is left or it is told to stop. True for the one caller that made the batch
+  // complete.
+  bool work(const Filling& filling, Scratch& scratch, const std::atomic<bool>& stopped);
   bool has_slots() const { return next_.load(std::memory_order_relaxed) < plan_.elements.size(); }
 
   const BatchPlan& plan() const { return plan_; }
-  // After completion: the batch, or why it failed. `faults` gets what was skipped or replaced.
-  Result<std::shared_ptr<Batch>> finish(const Filling& filling, std::vector<Fault>& faults);
+  // After completion, once.
+  Finished finish(const Filling& filling);
 
  private:
   struct Failed {
@@ -95,6 +122,8 @@ class Assembly {
     std::string member;  // where it is known
     Error error;
   };
+  Result<std::shared_ptr<Batch>> settle(const Filling& filling, std::vector<Fault>& faults);
+
   BatchPlan plan_;
   std::shared_ptr<Batch> batch_;
   std::atomic<size_t> next_ = 0;

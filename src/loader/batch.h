@@ -32,10 +32,12 @@ struct ArrayPlace {
 
 struct Column {
   FieldKind kind = FieldKind::kBytes;
-  // Dense (images of one size, labels): `size` items of `item_bytes`, one after the other.
+  // Dense (images of one size, labels, arrays of one shape): `size` items of `item_bytes`, one after the
+  // other.
   decode::DType dtype = decode::DType::kUint8;
   std::vector<uint64_t> item_shape;
   size_t item_bytes = 0;  // 0: not dense
+  bool is_dense = false;  // arrays that were joined, also empty ones
   MemoryPool::Block memory;
   std::vector<Piece> pieces;                // bytes and arrays: as stored
   std::vector<ArrayPlace> arrays;           // arrays
@@ -60,6 +62,8 @@ class Batch {
   // Slot `to` becomes a copy of slot `from`.
   void copy_slot(size_t from, size_t to);
   void resize(uint64_t samples);
+  // Arrays of one type and shape become one: their elements lie behind each other, without headers and gaps.
+  void join_arrays();
 
  private:
   const std::shared_ptr<MemoryPool> pool_;

@@ -24,28 +24,39 @@ constexpr uint64_t kLockPlaces = uint64_t{1} << 40;
 constexpr uint64_t kEvictionPlace = kLockPlaces;
 constexpr std::string_view kBlockSuffix = ".block";
 
+// Longer than a fetch that is tried again several times; then a process that stands still is passed over.
+constexpr int64_t kMostWaitMs = 60'000;
+constexpr int64_t kLongestPauseMs = 50;
+
 // Holds one byte of the lock file; the kernel lets go when the process dies.
 class PlaceLock {
  public:
-  PlaceLock(const std::string& directory, uint64_t place)
-      : descriptor_(::open((directory + "/lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)) {
-    if (descriptor_ < 0) return;
+  // Waits for whoever holds it; an error when the lifeline is cut meanwhile.
+  static Result<PlaceLock> take(const std::string& directory, uint64_t place, net::Lifeline& lifeline) {
+    PlaceLock lock;
+    lock.file_ = File(::open((directory + "/lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600), "lock");
     struct flock wanted{};
     wanted.l_type = F_WRLCK;
     wanted.l_whence = SEEK_SET;
     wanted.l_start = static_cast<off_t>(place);
     wanted.l_len = 1;
-    while (::fcntl(descriptor_, F_OFD_SETLKW, &wanted) != 0 && errno == EINTR) {
+    int64_t pause = 1;
+    for (int64_t waited = 0; waited < kMostWaitMs;
+         waited += pause, pause = std::min(2 * pause, kLongestPauseMs)) {
+      if (::fcntl(lock.file_.descriptor(), F_OFD_SETLK, &wanted) == 0) {
+        lock.is_held_ = true;
+        break;
+      }
+      if (errno != EAGAIN && errno != EACCES && errno != EINTR) break;
+      MR_TRY(lifeline.pause(pause));
     }
+    return lock;
   }
-  ~PlaceLock() {
-    if (descriptor_ >= 0) ::close(descriptor_);
-  }
-  PlaceLock(const PlaceLock&) = delete;
-  PlaceLock& operator=(const PlaceLock&) = delete;
+  bool is_held() const { return is_held_; }
 
  private:
-  int descriptor_;
+  File file_;
+  bool is_held_ = false;
 };
 
 uint64_t hash_of(std::span<const std::byte> bytes) {
@@ -110,7 +121,7 @@ Result<std::unique_ptr<BlockCache>> BlockCache::open(const std::string& director
   return cache;
 }
 
-Status BlockCache::get(const BlockKey& key, std::span<std::byte> into, const Fetch& fetch) {
+Status BlockCache::get(const BlockKey& key, std::span<std::byte> into, const Origin& origin) {
   const uint64_t high = hash64(key.version, key.offset);
   const uint64_t low = hash64(key.version, ~key.size);
   const std::string name = fmt::format("{:016x}{:016x}", high, low);
@@ -120,18 +131,18 @@ Status BlockCache::get(const BlockKey& key, std::span<std::byte> into, const Fet
     ::utimensat(AT_FDCWD, path.c_str(), nullptr, 0);
     return {};
   }
-  const PlaceLock lock(directory_, high % kLockPlaces);
+  const PlaceLock lock = MR_TRY(PlaceLock::take(directory_, high % kLockPlaces, origin.lifeline));
   if (read_block(path, into)) {  // someone else was first
     ++meters_.cache_hits;
     return {};
   }
   ++meters_.cache_misses;
-  MR_TRY(fetch(into));
-  keep(path, into);
+  MR_TRY(origin.fetch(into));
+  if (lock.is_held()) keep(path, into, origin.lifeline);
   return {};
 }
 
-void BlockCache::keep(const std::string& path, std::span<const std::byte> bytes) {
+void BlockCache::keep(const std::string& path, std::span<const std::byte> bytes, net::Lifeline& lifeline) {
   if (bytes.size() > most_bytes_) return;
   std::error_code ignored;
   fs::create_directories(fs::path(path).parent_path(), ignored);
@@ -150,11 +161,12 @@ void BlockCache::keep(const std::string& path, std::span<const std::byte> bytes)
     }
   }
   bytes_ += bytes.size() + sizeof hash;
-  if (bytes_ > most_bytes_) evict();
+  if (bytes_ > most_bytes_) evict(lifeline);
 }
 
-void BlockCache::evict() {
-  const PlaceLock lock(directory_, kEvictionPlace);
+void BlockCache::evict(net::Lifeline& lifeline) {
+  const auto lock = PlaceLock::take(directory_, kEvictionPlace, lifeline);
+  if (!lock || !lock->is_held()) return;
   std::vector<Kept> blocks = list_blocks(directory_);
   uint64_t total = 0;
   for (const Kept& block : blocks) total += block.bytes;

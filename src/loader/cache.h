@@ -14,6 +14,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "net/lifeline.h"
 
 namespace millrace::loader {
 
@@ -30,15 +31,19 @@ class BlockCache {
   static Result<std::unique_ptr<BlockCache>> open(const std::string& directory, uint64_t most_bytes,
                                                   Meters& meters);
 
-  using Fetch = std::function<Status(std::span<std::byte> into)>;
-  // From the cache, or fetched and then kept. A cache that cannot be written to is passed over.
-  Status get(const BlockKey& key, std::span<std::byte> into, const Fetch& fetch);
+  struct Origin {
+    std::function<Status(std::span<std::byte> into)> fetch;
+    net::Lifeline& lifeline;  // cut: waiting for others ends
+  };
+  // From the cache, or fetched and then kept. A cache that cannot be written to, or a block that another
+  // process does not get done with, is passed over.
+  Status get(const BlockKey& key, std::span<std::byte> into, const Origin& origin);
 
  private:
   BlockCache(std::string directory, uint64_t most_bytes, Meters& meters)
       : directory_(std::move(directory)), most_bytes_(most_bytes), meters_(meters) {}
-  void keep(const std::string& path, std::span<const std::byte> bytes);
-  void evict();
+  void keep(const std::string& path, std::span<const std::byte> bytes, net::Lifeline& lifeline);
+  void evict(net::Lifeline& lifeline);
 
   const std::string directory_;
   const uint64_t most_bytes_;

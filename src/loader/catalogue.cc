@@ -84,7 +84,7 @@ class Opening {
  private:
   Result<tar::Index> find_local(const Source& source, IndexOrigin& origin) const {
     auto beside = shard::load_index(source.name);
-    if (beside) {
+    if (beside && beside->key_rule() == options_.key_rule) {
       origin = IndexOrigin::kSidecar;
       return beside;
     }
@@ -100,14 +100,17 @@ class Opening {
     for (const auto& [name, value] : head.headers) {
       if (name != "x-millrace-index" || value != "ready") continue;
       auto index = fetch_index(source, source.location->url, "index", *head.size);
-      if (!index) return index;
-      origin = IndexOrigin::kStore;
+      // One of another version, say of an older store, or rule is made anew like one that is not there.
+      const bool is_other =
+          index ? index->key_rule() != options_.key_rule : index.error().code() == Code::kUnsupported;
+      if (is_other) break;
+      if (index) origin = IndexOrigin::kStore;
       return index;
     }
     net::Url beside = source.location->url;
     beside.path += tar::kIndexSuffix;
     auto index = fetch_index(source, beside, "", *head.size);
-    if (index) {
+    if (index && index->key_rule() == options_.key_rule) {
       origin = IndexOrigin::kSidecar;
       return index;
     }
@@ -128,7 +131,8 @@ class Opening {
                                          IndexOrigin& origin) const {
     const std::string directory = options_.index_cache.empty() ? default_cache() : options_.index_cache;
     const std::string path =
-        fmt::format("{}/{:016x}{:016x}.mri", directory, hash64(name), hash64(version, size));
+        fmt::format("{}/{:016x}{:016x}.mri", directory,
+                    hash64(name, static_cast<uint64_t>(options_.key_rule)), hash64(version, size));
     if (!version.empty()) {
       if (auto kept = read_file(path, shard::kMaxIndexBytes)) {
         auto index = take_index(kept.take(), size, path);
@@ -180,7 +184,7 @@ Result<std::shared_ptr<const Catalogue>> Catalogue::open(transfer::Stores& store
         continue;
       }
       std::lock_guard lock(mutex);
-      if (!failure) failure = shard.take_error();
+      if (!failure) failure = shard.take_error().in_shard(options.names[i]);
       next = opened.size();
     }
   };
@@ -189,6 +193,7 @@ Result<std::shared_ptr<const Catalogue>> Catalogue::open(transfer::Stores& store
   if (failure) return std::move(*failure);
 
   std::shared_ptr<Catalogue> catalogue(new Catalogue(stores));
+  catalogue->key_rule_ = options.key_rule;
   for (Opened& one : opened) {
     ++catalogue->origins_[static_cast<size_t>(one.origin)];
     catalogue->shards_.push_back(std::move(one.shard));
@@ -218,6 +223,13 @@ void Catalogue::count() {
           {reinterpret_cast<const char*>(shard.picked->data()), shard.picked->size() * sizeof(uint32_t)});
   }
   identity_ = identity.value();
+}
+
+std::string Catalogue::place_of(SampleRef sample) const {
+  const Shard& shard = shards_[sample.shard];
+  if (!shard.index) return fmt::format("{}: sample {} of the stream", shard.name(), sample.ordinal);
+  return fmt::format("{}: sample {} at byte {}", shard.name(), shard.ordinal(sample.ordinal),
+                     shard.range(sample.ordinal).offset);
 }
 
 Result<std::shared_ptr<const Catalogue>> Catalogue::select(const std::vector<uint64_t>& numbers) const {

@@ -44,9 +44,9 @@ struct CatalogueOptions {
   // Other places of the same shards, each as long as `names`.
   std::vector<std::vector<std::string>> mirrors;
   std::string index_cache;  // a directory; empty: $XDG_CACHE_HOME/millrace/indexes or the same in ~/.cache
-  tar::KeyRule key_rule = tar::KeyRule::kFirstDot;
-  bool indexed = true;           // false: the shards are only named, to be streamed
-  Progress* progress = nullptr;  // counts what has to be read to build indexes
+  tar::KeyRule key_rule = tar::KeyRule::kFirstDot;  // an index made by another is passed over
+  bool indexed = true;                              // false: the shards are only named, to be streamed
+  Progress* progress = nullptr;                     // counts what has to be read to build indexes
 };
 
 class Catalogue {
@@ -68,6 +68,9 @@ class Catalogue {
   // Where a sample's fields are in the data sets that lend them.
   std::vector<SampleRef> columns_of(SampleRef sample) const;
 
+  // "s-0.tar: sample 3 at byte 1536", for people.
+  std::string place_of(SampleRef sample) const;
+
   // Where each part's shards begin, and one more at the end; {0, shards} unless joined.
   const std::vector<size_t>& parts() const { return parts_; }
   // Those of the parts first, then those that only lend columns.
@@ -81,6 +84,7 @@ class Catalogue {
   uint64_t identity() const { return identity_; }
   uint64_t count(IndexOrigin origin) const { return origins_[static_cast<size_t>(origin)]; }
   transfer::Stores& stores() const { return stores_; }
+  tar::KeyRule key_rule() const { return key_rule_; }  // of streamed shards; indexes have their own
 
  private:
   explicit Catalogue(transfer::Stores& stores) : stores_(stores) {}
@@ -100,6 +104,7 @@ class Catalogue {
   uint64_t bytes_ = 0;
   uint64_t identity_ = 0;
   bool is_local_ = true;
+  tar::KeyRule key_rule_ = tar::KeyRule::kFirstDot;
   uint64_t origins_[4] = {};
 };
 

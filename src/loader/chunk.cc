@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <bit>
+#include <chrono>
 #include <cstdlib>
 #include <new>
+#include <utility>
 
 #include "base/assert.h"
 
@@ -36,6 +38,10 @@ MemoryPool::Block MemoryPool::take(size_t bytes) {
       return block;
     }
     lent_ += capacity;
+    while (!kept_.empty() && lent_ + kept_bytes_ > limit_) {
+      kept_bytes_ -= kept_.front().capacity;
+      kept_.erase(kept_.begin());
+    }
     peak_ = std::max(peak_, lent_ + kept_bytes_);
   }
   auto* const memory = static_cast<std::byte*>(std::aligned_alloc(kAlignment, capacity));
@@ -43,17 +49,32 @@ MemoryPool::Block MemoryPool::take(size_t bytes) {
   return {AlignedMemory(memory), capacity};
 }
 
+Error out_of_memory() {
+  return make_error(Code::kTooLarge, "the machine has no memory left for the next batch")
+      .with_hint("smaller batches or images, or a smaller memory=");
+}
+
 void MemoryPool::give_back(Block block) {
   std::lock_guard lock(mutex_);
   lent_ -= block.capacity;
-  if (kept_bytes_ + block.capacity > most_kept_) return;
+  if (lent_ + kept_bytes_ + block.capacity > limit_) return;
   kept_bytes_ += block.capacity;
   kept_.push_back(std::move(block));
 }
 
-uint64_t MemoryPool::lent() const {
+void MemoryPool::promise(size_t bytes) {
   std::lock_guard lock(mutex_);
-  return lent_;
+  promised_ += bytes;
+}
+
+void MemoryPool::withdraw(size_t bytes) {
+  std::lock_guard lock(mutex_);
+  promised_ -= bytes;
+}
+
+uint64_t MemoryPool::committed() const {
+  std::lock_guard lock(mutex_);
+  return lent_ + promised_;
 }
 
 uint64_t MemoryPool::peak() const {
@@ -62,10 +83,17 @@ uint64_t MemoryPool::peak() const {
 }
 
 Chunk::~Chunk() {
+  if (expected_ > 0) pool_->withdraw(expected_);
   if (block_.memory) pool_->give_back(std::move(block_));
 }
 
+void Chunk::expect(size_t bytes) {
+  pool_->promise(bytes);
+  expected_ += bytes;
+}
+
 std::span<std::byte> Chunk::reserve(size_t bytes) {
+  if (expected_ > 0) pool_->withdraw(std::exchange(expected_, 0));
   if (block_.capacity < bytes) {
     if (block_.memory) pool_->give_back(std::move(block_));
     block_ = pool_->take(bytes);
@@ -89,6 +117,12 @@ void Chunk::fail(Error error) {
     failure_ = std::move(error);
   }
   settled_.notify_all();
+}
+
+bool Chunk::wait(uint64_t ms) const {
+  std::unique_lock lock(mutex_);
+  return settled_.wait_for(lock, std::chrono::milliseconds(ms),
+                           [&] { return ready_ || failure_.has_value(); });
 }
 
 Result<std::string_view> Chunk::get() const {

@@ -24,33 +24,44 @@ struct FreeAligned {
 };
 using AlignedMemory = std::unique_ptr<std::byte[], FreeAligned>;
 
-// Blocks that were given back, by size; outlives what it lent only through shared_ptr.
+// Blocks that were given back, by size; outlives what it lent only through shared_ptr. What is lent, promised
+// and kept together stays within the limit as long as borrowers ask before they take: keeping gives way
+// first.
 class MemoryPool {
  public:
   struct Block {
     AlignedMemory memory;
     size_t capacity = 0;
   };
-  explicit MemoryPool(uint64_t most_kept) : most_kept_(most_kept) {}
+  explicit MemoryPool(uint64_t limit) : limit_(limit) {}
   Block take(size_t bytes);
   void give_back(Block block);
-  uint64_t lent() const;
-  uint64_t peak() const;
+  // What will be taken, and what will not be after all.
+  void promise(size_t bytes);
+  void withdraw(size_t bytes);
+  uint64_t committed() const;  // lent and promised
+  uint64_t peak() const;       // of what was lent and kept at once
 
  private:
-  const uint64_t most_kept_;
+  const uint64_t limit_;
   mutable std::mutex mutex_;
-  std::vector<Block> kept_;  // guarded by mutex_, as the rest
+  std::vector<Block> kept_;  // guarded by mutex_, as the rest; the latest last
   uint64_t kept_bytes_ = 0;
   uint64_t lent_ = 0;
+  uint64_t promised_ = 0;
   uint64_t peak_ = 0;
 };
+
+// For threads: an exception would end the process.
+Error out_of_memory();
 
 class Chunk {
  public:
   explicit Chunk(std::shared_ptr<MemoryPool> pool) : pool_(std::move(pool)) {}
   ~Chunk();
 
+  // So many bytes will be reserved; said by whoever asks for them.
+  void expect(size_t bytes);
   // Of whoever fills it.
   std::span<std::byte> reserve(size_t bytes);
   void succeed();
@@ -58,11 +69,13 @@ class Chunk {
 
   // Waits until it is filled; an error where that failed or stop was asked for.
   Result<std::string_view> get() const;
+  bool wait(uint64_t ms) const;  // whether get() has an answer within this time
 
  private:
   const std::shared_ptr<MemoryPool> pool_;
   MemoryPool::Block block_;
   size_t size_ = 0;
+  size_t expected_ = 0;
   mutable std::mutex mutex_;
   mutable std::condition_variable settled_;
   bool ready_ = false;            // guarded by mutex_

@@ -122,6 +122,7 @@ void Fetcher::submit(std::function<void()> job, std::shared_ptr<Chunk> chunk) {
 }
 
 void Fetcher::fetch(const Stretch& stretch, std::shared_ptr<Chunk> into) {
+  into->expect(stretch.size);
   submit(
       [this, stretch, into] {
         auto filled = fill(stretch, *into);
@@ -140,6 +141,7 @@ std::shared_ptr<Stream> Fetcher::open_stream(uint32_t shard) {
 
 void Fetcher::fetch(const std::shared_ptr<Stream>& stream, const Stretch& stretch,
                     std::shared_ptr<Chunk> into) {
+  into->expect(stretch.size);
   stream->expect({stretch, into});
   submit([this, stream] { stream->advance(meters_); }, std::move(into));
 }
@@ -158,6 +160,7 @@ void Fetcher::stop() {
 }
 
 void Fetcher::run() {
+  meters_.name_thread("fetch");
   while (true) {
     Job job;
     {
@@ -174,7 +177,12 @@ void Fetcher::run() {
 Status Fetcher::fill(const Stretch& stretch, Chunk& chunk) {
   const Timer timer(meters_.fetch, "fetch", meters_.trace);
   const Shard& shard = catalogue_.shards()[stretch.shard];
-  const std::span<std::byte> into = chunk.reserve(stretch.size);
+  std::span<std::byte> into;
+  try {
+    into = chunk.reserve(stretch.size);
+  } catch (const std::bad_alloc&) {
+    return out_of_memory();
+  }
   meters_.fetch.bytes += stretch.size;
   std::optional<Error> failure;
   for (const Source& source : shard.sources) {
@@ -191,7 +199,7 @@ Status Fetcher::fill_from(const Source& source, const Stretch& stretch, std::spa
   const transfer::Location location = MR_TRY(stores_.find(source.name));
   const auto request = [&](std::span<std::byte> room) -> Status {
     const auto reader = MR_TRY(net::RangedReader::open(location.store->client(), location.url,
-                                                       {stretch.offset, stretch.size}, source.etag));
+                                                       {{stretch.offset, stretch.size}, source.etag, {}}));
     const uint64_t wanted = catalogue_.shards()[stretch.shard].index->shard().stored_bytes;
     if (reader->object_size().value_or(wanted) != wanted) {
       return make_error(Code::kCorrupt, "{} holds another shard: {} bytes, not {}", source.name,
@@ -206,7 +214,8 @@ Status Fetcher::fill_from(const Source& source, const Stretch& stretch, std::spa
     return {};
   };
   if (cache_ == nullptr || source.etag.empty()) return request(into);
-  return cache_->get({source.name + " " + source.etag, stretch.offset, stretch.size}, into, request);
+  return cache_->get({source.name + " " + source.etag, stretch.offset, stretch.size}, into,
+                     {request, *lifeline_});
 }
 
 Status Fetcher::fill_from_file(const Source& source, const Stretch& stretch, std::span<std::byte> into) {

@@ -1,51 +1,44 @@
 // Images by sample, spread over parts so that threads seldom meet.
 #include "loader/keep.h"
 
-#include <sys/mman.h>
-#include <unistd.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
-#include <cerrno>
 #include <cstring>
+#include <ranges>
 
+#include "base/hash.h"
 #include "base/random.h"
 
 namespace millrace::loader {
 
+uint64_t pixels_identity(const Catalogue& catalogue, const Recipe& recipe, uint32_t max_side) {
+  std::string told = fmt::format("{} {}", catalogue.identity(), max_side);
+  for (size_t i = 0; i < recipe.fields.size(); ++i) {
+    const FieldSpec& field = recipe.fields[i];
+    if (field.kind != FieldKind::kImage) continue;
+    told += fmt::format(" {}:{}:{}", i, fmt::join(field.any_of, ";"), decode::count(field.image.channels));
+  }
+  return hash64(told);
+}
+
 Result<std::shared_ptr<PixelKeep>> PixelKeep::open(const Options& options) {
   std::shared_ptr<PixelKeep> keep(new PixelKeep(options));
-  if (!options.directory.empty()) MR_TRY(keep->open_file());
+  if (options.directory.empty()) return keep;
+  keep->file_ = MR_TRY(PixelFile::open({options.directory, options.identity, options.most_bytes}));
+  // The latest first: an image that was found damaged was added again.
+  for (const PixelRecord& record : keep->file_->found() | std::views::reverse) {
+    keep->insert({record.sample, record.field},
+                 {nullptr, keep->file_->pixels(record), record.size, record.channels, record.pixels_hash});
+  }
   return keep;
 }
 
-Status PixelKeep::open_file() {
-  const std::string& directory = options_.directory;
-  auto made = File::make_temporary(directory);
-  if (!made) return made.take_error().within("decoded images in " + directory);
-  file_ = made.take();
-  const int descriptor = file_.descriptor();
-  if (::ftruncate(descriptor, static_cast<off_t>(options_.most_bytes)) != 0)
-    return make_system_error(errno, "sizing " + file_.name());
-  // Only read through: a page that was written is there, so no full drive can end the process by a signal.
-  void* const mapped = ::mmap(nullptr, options_.most_bytes, PROT_READ, MAP_SHARED, descriptor, 0);
-  if (mapped == MAP_FAILED) return make_system_error(errno, "mapping " + file_.name());
-  mapping_ = static_cast<uint8_t*>(mapped);
-  return {};
-}
-
-PixelKeep::~PixelKeep() {
-  if (mapping_ != nullptr) ::munmap(mapping_, options_.most_bytes);
-}
-
-// Where they are now; nothing when the drive does not take them.
-const uint8_t* PixelKeep::write(uint64_t offset, const uint8_t* bytes, uint64_t size) {
-  for (uint64_t done = 0; done < size;) {
-    const ssize_t now =
-        ::pwrite(file_.descriptor(), bytes + done, size - done, static_cast<off_t>(offset + done));
-    if (now <= 0 && errno == EINTR) continue;
-    if (now <= 0) return nullptr;
-    done += static_cast<uint64_t>(now);
-  }
-  return mapping_ + offset;
+void PixelKeep::insert(const Name& name, Kept kept) {
+  const uint64_t size = kept.byte_count();
+  Part& part = part_of(name);
+  std::lock_guard lock(part.mutex);
+  if (part.kept.emplace(name, std::move(kept)).second) bytes_ += size;
 }
 
 size_t PixelKeep::NameHash::operator()(const Name& name) const {
@@ -61,37 +54,41 @@ uint64_t PixelKeep::images() const {
   return total;
 }
 
-std::optional<decode::PixelsView> PixelKeep::find(SampleRef sample, size_t field) const {
-  const Name key{sample, field};
-  const Part& part = parts_[NameHash()(key) % parts_.size()];
+std::optional<decode::PixelsView> PixelKeep::find(SampleRef sample, size_t field) {
+  const Name name{sample, field};
+  Part& part = part_of(name);
   std::lock_guard lock(part.mutex);
-  const auto found = part.kept.find(key);
+  const auto found = part.kept.find(name);
   if (found == part.kept.end()) return std::nullopt;
-  const Kept& kept = found->second;
+  Kept& kept = found->second;
+  if (kept.hash && hash64({reinterpret_cast<const char*>(kept.bytes), kept.byte_count()}) != *kept.hash) {
+    // Its head came to the drive, its pixels did not. It will be decoded and kept anew.
+    bytes_ -= kept.byte_count();
+    part.kept.erase(found);
+    return std::nullopt;
+  }
+  kept.hash.reset();
   return decode::PixelsView{kept.bytes, kept.size, kept.channels,
                             kept.size.width * decode::count(kept.channels)};
 }
 
 void PixelKeep::keep(SampleRef sample, size_t field, const decode::Pixels& pixels) {
   const uint64_t size = pixels.byte_count();
-  const uint64_t offset = end_.fetch_add(size);
-  if (offset + size > options_.most_bytes) {
-    end_ -= size;
-    return;
-  }
-  Kept kept{nullptr, nullptr, pixels.size(), pixels.channels()};
-  if (mapping_ != nullptr) {
-    kept.bytes = write(offset, pixels.row(0), size);
+  Kept kept{nullptr, nullptr, pixels.size(), pixels.channels(), std::nullopt};
+  if (file_) {
+    kept.bytes = file_->add(sample, static_cast<uint32_t>(field), pixels);
     if (kept.bytes == nullptr) return;
   } else {
+    if (promised_.fetch_add(size) + size > options_.most_bytes) {
+      promised_ -= size;
+      return;
+    }
     kept.own = std::make_unique_for_overwrite<uint8_t[]>(size);
     std::memcpy(kept.own.get(), pixels.row(0), size);
     kept.bytes = kept.own.get();
   }
-  const Name key{sample, field};
-  Part& part = parts_[NameHash()(key) % parts_.size()];
-  std::lock_guard lock(part.mutex);
-  if (part.kept.emplace(key, std::move(kept)).second) bytes_ += size;
+  // Another thread may have been quicker; its pixels are the same.
+  insert({sample, field}, std::move(kept));
 }
 
 }  // namespace millrace::loader

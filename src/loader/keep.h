@@ -1,5 +1,6 @@
 // PixelKeep: decoded images kept from one epoch to the next, up to a number of bytes: in memory, or in a file
-// without a name on a local drive, of which the system keeps in memory what it has room for.
+// on a local drive, of which the system keeps in memory what it has room for, and which a later process finds
+// again.
 //
 // What came first stays: within an epoch every sample is wanted once, so evicting would only trade one hit
 // for another. Thread-safe; a view stays valid as long as the keep.
@@ -14,12 +15,17 @@
 #include <string>
 #include <unordered_map>
 
-#include "base/file.h"
 #include "base/result.h"
 #include "decode/pixels.h"
+#include "loader/catalogue.h"
 #include "loader/order.h"
+#include "loader/pixel_file.h"
+#include "loader/recipe.h"
 
 namespace millrace::loader {
+
+// The same for the same images, decoded in the same way.
+uint64_t pixels_identity(const Catalogue& catalogue, const Recipe& recipe, uint32_t max_side);
 
 class PixelKeep {
  public:
@@ -27,15 +33,15 @@ class PixelKeep {
     uint64_t most_bytes = 0;
     uint32_t max_side = 0;
     std::string directory;  // of the file; empty: in memory
+    uint64_t identity = 0;  // for the file
   };
   static Result<std::shared_ptr<PixelKeep>> open(const Options& options);
-  ~PixelKeep();
 
   uint32_t max_side() const { return options_.max_side; }
   uint64_t bytes() const { return bytes_; }
   uint64_t images() const;
-  // `field` tells several images of one sample apart.
-  std::optional<decode::PixelsView> find(SampleRef sample, size_t field) const;
+  // `field` tells several images of one sample apart. What was found once stays.
+  std::optional<decode::PixelsView> find(SampleRef sample, size_t field);
   void keep(SampleRef sample, size_t field, const decode::Pixels& pixels);
 
  private:
@@ -52,6 +58,8 @@ class PixelKeep {
     const uint8_t* bytes;
     decode::Size size;
     decode::Channels channels;
+    std::optional<uint64_t> hash;  // of pixels that an earlier process left and nobody has looked at yet
+    uint64_t byte_count() const { return uint64_t{size.width} * size.height * decode::count(channels); }
   };
   struct Part {
     mutable std::mutex mutex;
@@ -59,14 +67,13 @@ class PixelKeep {
   };
 
   explicit PixelKeep(Options options) : options_(std::move(options)) {}
-  Status open_file();
-  const uint8_t* write(uint64_t offset, const uint8_t* bytes, uint64_t size);
+  Part& part_of(const Name& name) { return parts_[NameHash()(name) % parts_.size()]; }
+  void insert(const Name& name, Kept kept);
 
   const Options options_;
-  File file_;
-  uint8_t* mapping_ = nullptr;  // of the file
-  std::atomic<uint64_t> bytes_ = 0;
-  std::atomic<uint64_t> end_ = 0;  // of what is in the file, or was meant to be
+  std::unique_ptr<PixelFile> file_;     // null: in memory
+  std::atomic<uint64_t> bytes_ = 0;     // of pixels that can be found
+  std::atomic<uint64_t> promised_ = 0;  // in memory: of those that have a place
   std::array<Part, 64> parts_;
 };
 

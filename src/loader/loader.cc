@@ -13,11 +13,15 @@ namespace millrace::loader {
 
 namespace {
 
-// Batches that are being filled or wait for the consumer; the one it works on is its own.
-constexpr size_t kBatchesUnderWay = 3;
 // Encoded bytes that are asked for ahead: some batches, and enough for every fetch thread to have work.
 constexpr uint64_t kBatchesAhead = 3;
 constexpr uint64_t kUsuallyAhead = 32 << 20;
+// Steps of the consumer from which on a worker looks by itself whether there is room, and how often: an
+// eighth of the step, but at least every so often.
+constexpr uint64_t kLongStepNs = 4'000'000;
+constexpr uint64_t kLongestLookNs = 20'000'000;
+// How often the planner looks whether memory has come back: whoever gives it back tells nobody.
+constexpr auto kMemoryLook = std::chrono::milliseconds(5);
 constexpr unsigned kFetchFiles = 2;
 constexpr unsigned kFetchStores = 8;
 
@@ -45,6 +49,11 @@ Loader::Loader(std::shared_ptr<const Catalogue> catalogue, Recipe recipe, const 
 Result<std::unique_ptr<Loader>> Loader::open(std::shared_ptr<const Catalogue> catalogue, Recipe recipe,
                                              const Start& start, Companions companions) {
   MR_TRY(check(recipe));
+  if (companions.keep && !catalogue->is_indexed()) {
+    return make_error(Code::kInvalid,
+                      "decoded images are kept by the numbers of their samples: streamed shards have none")
+        .with_hint("leave out indexed=False, or the cache of decoded images");
+  }
   if (start.step == 0) return make_error(Code::kInvalid, "steps of 0 batches go nowhere");
   if (start.world == 0 || start.rank >= start.world)
     return make_error(Code::kInvalid, "rank {} of {} is not possible: ranks count from 0", start.rank,
@@ -82,8 +91,8 @@ Result<std::unique_ptr<Loader>> Loader::open(std::shared_ptr<const Catalogue> ca
                                                loader->cache_.get(), loader->meters_);
   loader->is_warm_ = !loader->catalogue_->is_local();
   for (unsigned i = 0; i < loader->threads_; ++i)
-    loader->workers_.emplace_back([&own = *loader] { own.work(); });
-  loader->planner_ = std::jthread([&own = *loader] { own.plan(); });
+    loader->workers_.emplace_back([&own = *loader] { own.within_memory([&] { own.work(); }); });
+  loader->planner_ = std::jthread([&own = *loader] { own.within_memory([&] { own.plan(); }); });
   return loader;
 }
 
@@ -109,6 +118,22 @@ void Loader::stop() {
   workers_.clear();
 }
 
+// A thread that gets no memory ends the iteration, not the process.
+void Loader::within_memory(const std::function<void()>& run) {
+  try {
+    run();
+  } catch (const std::bad_alloc&) {
+    std::lock_guard lock(mutex_);
+    plan_failure_ = out_of_memory();
+    all_planned_ = true;
+    planned_.clear();
+    // What is complete in front of the gap is still handed out.
+    const auto gap = std::ranges::find_if(under_way_, [](const Slot& slot) { return !slot.finished; });
+    under_way_.erase(gap, under_way_.end());
+    wake_all();
+  }
+}
+
 // What a batch will occupy when it is filled.
 uint64_t Loader::batch_bytes(const BatchPlan& plan) const {
   uint64_t bytes = 0;
@@ -130,22 +155,28 @@ uint64_t Loader::batch_bytes(const BatchPlan& plan) const {
 std::unique_ptr<BatchSource> Loader::open_epoch(uint64_t epoch) {
   const uint64_t first = epoch == start_.epoch ? start_.batch : 0;
   const Planner::Place place{epoch, first, start_.rank, start_.world, start_.step};
-  const Supply supply{*fetcher_, pool_};
+  const bool are_all_images = std::all_of(
+      recipe_.fields.begin(), recipe_.fields.end(),
+      [](const FieldSpec& field) { return field.kind == FieldKind::kImage && field.image.size.width > 0; });
+  const Supply supply{*fetcher_, pool_, are_all_images ? companions_.keep.get() : nullptr,
+                      recipe_.fields.size()};
   if (!catalogue_->is_indexed()) return std::make_unique<StreamPlan>(*catalogue_, recipe_, place, supply);
   auto planner = std::make_unique<Planner>(*catalogue_, recipe_, place, supply);
-  std::lock_guard lock(mutex_);
   by_sample_ = planner->by_sample();
   return planner;
 }
 
 void Loader::plan() {
   yield_to_consumer();
+  meters_.name_thread("plan");
   for (uint64_t epoch = start_.epoch; epoch < start_.epoch + start_.epochs; ++epoch) {
     const auto batches = open_epoch(epoch);
     while (true) {
       const uint64_t begun = steady_ns();
       auto planned = batches->next();
-      meters_.plan.busy_ns += steady_ns() - begun;
+      const uint64_t end = steady_ns();
+      meters_.plan.busy_ns += end - begun;
+      if (meters_.trace != nullptr) meters_.trace->add("plan", begun, end);
       std::unique_lock lock(mutex_);
       if (!planned) {
         plan_failure_ = planned.take_error();
@@ -157,12 +188,20 @@ void Loader::plan() {
       ++meters_.plan.count;
       const uint64_t ahead =
           std::min(recipe_.memory / 8, std::max(kBatchesAhead * (*planned)->bytes, kUsuallyAhead));
-      planned_bytes_ += (*planned)->bytes;
+      const uint64_t bytes = (*planned)->bytes;
+      planned_bytes_ += bytes;
       planned_.push_back(std::move(**planned));
       work_.notify_one();
-      // At least one batch waits, however large; more as far as the bytes allow.
-      demand_.wait(lock,
-                   [&] { return stopped_ || (is_warm_ && (planned_.empty() || planned_bytes_ < ahead)); });
+      // One batch is always made, however large; more as far as the bytes allow.
+      while (!stopped_) {
+        const bool is_wanted = is_warm_ && (planned_.empty() || planned_bytes_ < ahead);
+        if (is_wanted && ((planned_.empty() && under_way_.empty()) || fits(bytes))) break;
+        if (is_wanted) {
+          demand_.wait_for(lock, kMemoryLook);
+        } else {
+          demand_.wait(lock);
+        }
+      }
       if (stopped_) return;
     }
   }
@@ -177,20 +216,20 @@ std::shared_ptr<Assembly> Loader::take_assembly() {
   while (true) {
     if (stopped_) return nullptr;
     for (const Slot& slot : under_way_) {
-      if (slot.assembly->has_slots()) return slot.assembly;
+      if (slot.assembly && slot.assembly->has_slots()) return slot.assembly;
     }
-    const bool has_room =
-        under_way_.empty() || (under_way_.size() < kBatchesUnderWay && !planned_.empty() &&
-                               pool_->lent() + batch_bytes(planned_.front()) < recipe_.memory);
+    const bool has_room = under_way_.empty() || (under_way_.size() < kBatchesUnderWay && !planned_.empty() &&
+                                                 fits(batch_bytes(planned_.front())));
     if (!planned_.empty() && has_room) {
       auto assembly = std::make_shared<Assembly>(std::move(planned_.front()), pool_);
       planned_.pop_front();
       has_begun_ = true;
       assembly->prepare(*filling_);
-      under_way_.push_back({assembly, assembly->plan().elements.empty()});
+      Slot& slot = under_way_.emplace_back(assembly);
+      if (assembly->plan().elements.empty()) slot = {nullptr, assembly->finish(*filling_)};
       demand_.notify_one();
       work_.notify_all();
-      if (under_way_.front().is_complete) ready_.notify_one();
+      if (has_batch()) ready_.notify_one();
       continue;
     }
     if (planned_.empty() && all_planned_) return nullptr;
@@ -198,25 +237,42 @@ std::shared_ptr<Assembly> Loader::take_assembly() {
       is_warm_ = true;
       demand_.notify_one();
     }
-    const bool waits_for_consumer = !planned_.empty();
-    const uint64_t begun = steady_ns();
-    work_.wait(lock);
-    (waits_for_consumer ? meters_.wait_room_ns : meters_.wait_bytes_ns) += steady_ns() - begun;
+    wait_for_work(lock);
   }
+}
+
+void Loader::wait_for_work(std::unique_lock<std::mutex>& lock) {
+  const bool waits_for_consumer = !planned_.empty();
+  const uint64_t begun = steady_ns();
+  if (waits_for_consumer && !lookout_ns_ && step_ns_ >= kLongStepNs) {
+    lookout_ns_ = std::min(step_ns_ / 8, kLongestLookNs);
+    work_.wait_for(lock, std::chrono::nanoseconds(*lookout_ns_));
+    lookout_ns_.reset();
+  } else {
+    work_.wait(lock);
+  }
+  const uint64_t end = steady_ns();
+  (waits_for_consumer ? meters_.wait_room_ns : meters_.wait_bytes_ns) += end - begun;
+  if (meters_.trace != nullptr)
+    meters_.trace->add(waits_for_consumer ? "wait for room" : "wait for work", begun, end);
 }
 
 void Loader::work() {
   yield_to_consumer();
+  meters_.name_thread("untar, decode");
   Scratch scratch;
   while (const auto assembly = take_assembly()) {
-    if (!assembly->work(*filling_, scratch)) continue;
+    if (!assembly->work(*filling_, scratch, stopped_)) continue;
+    Finished finished = assembly->finish(*filling_);
     std::lock_guard lock(mutex_);
-    planned_bytes_ -= assembly->plan().bytes;
+    planned_bytes_ -= finished.bytes;
     for (Slot& slot : under_way_) {
-      if (slot.assembly == assembly) slot.is_complete = true;
+      if (slot.assembly != assembly) continue;
+      slot = {nullptr, std::move(finished)};
+      break;
     }
     demand_.notify_one();
-    if (!under_way_.empty() && under_way_.front().is_complete) ready_.notify_one();
+    if (has_batch()) ready_.notify_one();
   }
 }
 
@@ -225,15 +281,20 @@ bool Loader::at_end() const {
 }
 
 bool Loader::wait(uint64_t ms) {
-  const uint64_t begun = steady_ns();
   std::unique_lock lock(mutex_);
-  const bool settled = ready_.wait_for(lock, std::chrono::milliseconds(ms), [&] {
-    return stopped_ || has_failed_ || at_end() || (!under_way_.empty() && under_way_.front().is_complete);
-  });
+  if (has_answer()) return true;
+  const uint64_t begun = steady_ns();
+  const bool settled = ready_.wait_for(lock, std::chrono::milliseconds(ms), [&] { return has_answer(); });
   const uint64_t end = steady_ns();
   meters_.deliver.busy_ns += end - begun;
   if (meters_.trace != nullptr) meters_.trace->add("wait for batch", begun, end);
   return settled;
+}
+
+// Where the consumer's steps are long and another batch is ready, whoever looks for room finds it soon
+// enough.
+bool Loader::finds_room_alone() const {
+  return has_batch() && lookout_ns_ && *lookout_ns_ <= step_ns_ / 4;
 }
 
 Result<std::shared_ptr<Batch>> Loader::next() {
@@ -246,28 +307,29 @@ Result<std::shared_ptr<Batch>> Loader::next() {
     return plan_failure_->copy();
   }
   if (has_failed_ || at_end()) return std::shared_ptr<Batch>();
-  const std::shared_ptr<Assembly> assembly = std::move(under_way_.front().assembly);
+  for (const Slot& slot : under_way_) meters_.ready_batches += slot.finished.has_value() ? 1 : 0;
+  Finished front = std::move(*under_way_.front().finished);
   under_way_.pop_front();
+  const uint64_t now = steady_ns();
+  step_ns_ = now - taken_ns_;
+  taken_ns_ = now;
+  const bool needs_waking = !finds_room_alone();
+  for (Fault& fault : front.faults) faults_.push_back(std::move(fault));
+  if (front.batch && !front.faults.empty() && faults_.size() > recipe_.most_errors) {
+    front.batch = make_error(Code::kCorrupt,
+                             "{} samples could not be used, more than {} are not accepted; the last: {}",
+                             faults_.size(), recipe_.most_errors, faults_.back().what)
+                      .in_shard(faults_.back().shard);
+  }
+  if (!front.batch) has_failed_ = true;
   lock.unlock();
-  work_.notify_one();
-  const uint64_t bytes = assembly->plan().bytes;
-  std::vector<Fault> found;
-  auto batch = assembly->finish(*filling_, found);
-  if (!found.empty() || !batch) lock.lock();
-  for (Fault& fault : found) faults_.push_back(std::move(fault));
-  if (batch && !found.empty() && faults_.size() > recipe_.most_errors) {
-    batch = make_error(Code::kCorrupt,
-                       "{} samples could not be used, more than {} are not accepted; the last: {}",
-                       faults_.size(), recipe_.most_errors, faults_.back().what);
+  if (needs_waking) work_.notify_one();
+  if (front.batch) {
+    ++meters_.deliver.count;
+    meters_.samples += (*front.batch)->size;
+    meters_.sample_bytes += front.bytes;
   }
-  if (!batch) {
-    has_failed_ = true;
-    return batch;
-  }
-  ++meters_.deliver.count;
-  meters_.samples += (*batch)->size;
-  meters_.sample_bytes += bytes;
-  return batch;
+  return std::move(front.batch);
 }
 
 std::vector<Fault> Loader::faults() const {

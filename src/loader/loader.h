@@ -8,9 +8,11 @@
 // belongs to. One consumer; stop() may be called from any thread.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -48,6 +50,9 @@ struct Companions {
 
 class Loader {
  public:
+  // Batches that are being filled or wait for the consumer; the one it works on is its own.
+  static constexpr size_t kBatchesUnderWay = 3;
+
   static Result<std::unique_ptr<Loader>> open(std::shared_ptr<const Catalogue> catalogue, Recipe recipe,
                                               const Start& start, Companions companions = {});
   ~Loader();
@@ -62,6 +67,11 @@ class Loader {
   const Recipe& recipe() const { return recipe_; }
   const Catalogue& catalogue() const { return *catalogue_; }
   const Meters& meters() const { return meters_; }
+  // What the consumer's own functions took for a batch: counted beside the stages.
+  void note_python(uint64_t ns) {
+    ++meters_.python.count;
+    meters_.python.busy_ns += ns;
+  }
   const Start& start() const { return start_; }
   unsigned threads() const { return threads_; }
   unsigned fetch_threads() const { return fetch_threads_; }
@@ -73,11 +83,18 @@ class Loader {
  private:
   Loader(std::shared_ptr<const Catalogue> catalogue, Recipe recipe, const Start& start,
          Companions companions);
-  bool at_end() const;  // with mutex_
+  // With mutex_.
+  bool at_end() const;
+  bool has_batch() const { return !under_way_.empty() && under_way_.front().finished.has_value(); }
+  bool has_answer() const { return stopped_ || has_failed_ || at_end() || has_batch(); }
+  bool finds_room_alone() const;
+  bool fits(uint64_t more) const { return pool_->committed() + more <= recipe_.memory; }
+  void wait_for_work(std::unique_lock<std::mutex>& lock);
   void wake_all();
   std::unique_ptr<BatchSource> open_epoch(uint64_t epoch);
   void plan();
   void work();
+  void within_memory(const std::function<void()>& run);
   std::shared_ptr<Assembly> take_assembly();
   uint64_t batch_bytes(const BatchPlan& plan) const;
 
@@ -91,16 +108,17 @@ class Loader {
   std::unique_ptr<BlockCache> cache_;
   std::unique_ptr<Filling> filling_;
   std::unique_ptr<Fetcher> fetcher_;
-  bool by_sample_ = false;
+  std::atomic<bool> by_sample_ = false;  // as the planner of the latest epoch chose
   unsigned threads_ = 0;
   unsigned fetch_threads_ = 0;
 
   struct Slot {
-    std::shared_ptr<Assembly> assembly;
-    bool is_complete = false;
+    std::shared_ptr<Assembly> assembly;  // until it is finished
+    std::optional<Finished> finished;    // made by whoever filled the last slot: next() only takes it
   };
   mutable std::mutex mutex_;
-  // Who is woken when: each change wakes only those whom it concerns, and the consumer wakes one thread.
+  // Who is woken when: each change wakes only those whom it concerns, and the consumer one thread at most:
+  // waking costs it some 10 us, so where its steps are long a worker that waits for room looks by itself.
   std::condition_variable demand_;  // the planner: more may be planned
   std::condition_variable work_;    // the workers: something was planned, or a batch was taken
   std::condition_variable ready_;   // the consumer: the next batch is complete, or there is none
@@ -111,11 +129,14 @@ class Loader {
   // From files nothing is fetched ahead before the first batch has all it needs: it would only have to share
   // the processor. From a store the way is long, and what comes later is asked for at once.
   bool is_warm_ = false;
-  bool has_begun_ = false;  // with the first batch
-  bool stopped_ = false;
+  bool has_begun_ = false;             // with the first batch
+  std::atomic<bool> stopped_ = false;  // set with mutex_; workers look at it between samples without
   bool has_failed_ = false;
   std::optional<Error> plan_failure_;  // comes behind all that was planned before
   std::vector<Fault> faults_;
+  uint64_t taken_ns_ = begun_ns_;       // when the consumer took the last batch
+  uint64_t step_ns_ = 0;                // from the batch before to that
+  std::optional<uint64_t> lookout_ns_;  // how soon a worker that waits for room looks; none: nobody does
 
   std::mutex joining_;  // whoever stops second waits for the first
   std::vector<std::jthread> workers_;

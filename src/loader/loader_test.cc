@@ -9,6 +9,7 @@
 #include <map>
 #include <set>
 
+#include "base/file.h"
 #include "loader/report.h"
 #include "loader/state.h"
 #include "loader/testing/shards.h"
@@ -93,6 +94,29 @@ TEST_F(LoaderTest, ThreadsAndReadingBySampleDoNotChangeTheOrder) {
     EXPECT_EQ(run(catalogue, recipe, {}), wanted) << threads;
     recipe.memory = 1 << 10;  // no window fits
     EXPECT_EQ(run(catalogue, recipe, {}), wanted) << threads;
+  }
+}
+
+// A consumer with long steps wakes nobody when it takes a batch: what makes the next must find the room by
+// itself, without the consumer calling again.
+TEST_F(LoaderTest, FillsTheRoomThatASlowConsumerMade) {
+  const auto catalogue = open(960, 120);
+  for (const unsigned threads : {1U, 3U}) {
+    Recipe recipe = text_recipe();
+    recipe.threads = threads;
+    auto loader = Loader::open(catalogue, recipe, {});
+    ASSERT_TRUE(loader.has_value()) << loader.error().message();
+    const auto& filled = (*loader)->meters().untar.count;
+    // Three batches are made ahead of the consumer, and twenty in all.
+    for (uint64_t taken = 0; taken < 12; ++taken) {
+      const uint64_t wanted = (taken + 3) * recipe.batch;
+      const uint64_t step_begun = steady_ns();
+      const auto is_long = [&] { return steady_ns() - step_begun > 6'000'000; };
+      const auto is_too_long = [&] { return steady_ns() - step_begun > 20'000'000'000; };
+      while ((filled < wanted || !is_long()) && !is_too_long()) std::this_thread::yield();
+      ASSERT_EQ(filled, wanted) << "after " << taken << " batches, with " << threads << " threads";
+      ASSERT_TRUE((*loader)->next().has_value());
+    }
   }
 }
 
@@ -253,6 +277,25 @@ TEST_F(LoaderTest, AShardCutSinceItWasIndexedIsAnErrorThatNamesIt) {
   }
 }
 
+TEST_F(LoaderTest, AFlippedBitInAFieldsOwnBytesIsFoundAndNamed) {
+  const auto catalogue = open(60, 60);
+  const std::string& shard = made_.names[0];
+  const std::string whole = read_file(shard, 1 << 20).take();
+  for (const std::string number : {"17", "40"}) {
+    std::string damaged = whole;
+    damaged[whole.find("<" + number + ">") + 1] ^= 1;
+    std::ofstream(shard, std::ios::binary) << damaged;
+    auto loader = Loader::open(catalogue, text_recipe(), {});
+    Result<std::shared_ptr<Batch>> batch = (*loader)->next();
+    while (batch && *batch) batch = (*loader)->next();
+    ASSERT_FALSE(batch.has_value()) << number;
+    EXPECT_EQ(batch.error().code(), Code::kCorrupt);
+    const std::string wanted = "member 00000" + number + ".txt: its bytes have the checksum";
+    EXPECT_NE(batch.error().message().find(shard), std::string::npos) << batch.error().message();
+    EXPECT_NE(batch.error().message().find(wanted), std::string::npos) << batch.error().message();
+  }
+}
+
 TEST_F(LoaderTest, BadSamplesAreSkippedOrReplacedAndCounted) {
   // Labels of every tenth sample are no numbers.
   const auto name = shard::OutputName::parse(directory_.path("bad-%d.tar"));
@@ -310,7 +353,7 @@ TEST_F(LoaderTest, MemoryStaysWithinWhatWasAllowed) {
     ASSERT_TRUE(batch.has_value());
     if (!*batch) break;
   }
-  EXPECT_LT((*loader)->memory_peak(), 2 * recipe.memory);
+  EXPECT_LE((*loader)->memory_peak(), recipe.memory);
 }
 
 TEST_F(LoaderTest, StatesOfOtherRunsAreRefused) {

@@ -44,14 +44,19 @@ class Timer {
 };
 
 struct Meters {
-  Trace* trace = nullptr;                   // spans go there too; mostly nowhere
+  Trace* trace = nullptr;  // spans go there too; mostly nowhere
+  void name_thread(std::string_view role) const {
+    if (trace != nullptr) trace->name_thread(role);
+  }
   StageMeter plan;                          // deciding what comes next: one thread
   StageMeter fetch;                         // count: stretches
   StageMeter untar;                         // count: samples
   StageMeter decode;                        // decode and augment; count: fields
   StageMeter deliver;                       // count: batches handed over; busy: waiting for them
+  StageMeter python;                        // functions of the user, after a batch was handed over
   std::atomic<uint64_t> wait_bytes_ns = 0;  // workers: for bytes to arrive
   std::atomic<uint64_t> wait_room_ns = 0;   // workers: for the consumer to take a batch
+  std::atomic<uint64_t> ready_batches = 0;  // that lay ready, added up over all that were asked for
   std::atomic<uint64_t> samples = 0;        // delivered
   std::atomic<uint64_t> sample_bytes = 0;   // encoded bytes of those
   std::atomic<uint64_t> cache_hits = 0;     // blocks found in the node's cache

@@ -15,15 +15,28 @@ std::vector<uint64_t> samples_of(const Catalogue& catalogue, size_t part) {
   return {begin, all.begin() + static_cast<std::ptrdiff_t>(catalogue.parts()[part + 1])};
 }
 
-// The samples around `sample` whose tar offsets fall into the same stretch of `chunk` bytes.
-std::pair<uint64_t, uint64_t> neighbours(const Shard& shard, uint64_t sample, uint64_t chunk) {
-  const uint64_t stretch = shard.range(sample).offset / chunk;
+}  // namespace
+
+bool Supply::has_kept(SampleRef sample) const {
+  if (keep == nullptr) return false;
+  for (size_t field = 0; field < kept_fields; ++field) {
+    if (!keep->find(sample, field)) return false;
+  }
+  return true;
+}
+
+bool is_compressed(const Shard& shard) {
+  return shard.index->compression() != tar::Compression::kNone;
+}
+
+std::pair<uint64_t, uint64_t> samples_around(const Shard& shard, uint64_t sample, uint64_t chunk_bytes) {
+  const uint64_t stretch = shard.range(sample).offset / chunk_bytes;
   const auto first_at = [&](uint64_t wanted) {
     uint64_t low = 0;
     uint64_t high = shard.samples();
     while (low < high) {
       const uint64_t middle = low + (high - low) / 2;
-      if (shard.range(middle).offset / chunk < wanted) {
+      if (shard.range(middle).offset / chunk_bytes < wanted) {
         low = middle + 1;
       } else {
         high = middle;
@@ -34,11 +47,12 @@ std::pair<uint64_t, uint64_t> neighbours(const Shard& shard, uint64_t sample, ui
   return {first_at(stretch), first_at(stretch + 1)};
 }
 
-bool is_compressed(const Shard& shard) {
-  return shard.index->compression() != tar::Compression::kNone;
+Stretch stretch_of(const Catalogue& catalogue, SampleRef first, uint64_t samples) {
+  const Shard& shard = catalogue.shards()[first.shard];
+  const uint64_t offset = shard.range(first.ordinal).offset;
+  const tar::Index::Range last = shard.range(first.ordinal + samples - 1);
+  return {first.shard, offset, last.offset + last.size - offset};
 }
-
-}  // namespace
 
 Element fetch_sample(const Catalogue& catalogue, SampleRef sample, const Supply& supply) {
   const Shard& shard = catalogue.shards()[sample.shard];
@@ -51,11 +65,6 @@ Element fetch_sample(const Catalogue& catalogue, SampleRef sample, const Supply&
     supply.fetcher.fetch(stretch, element.chunk);
   }
   return element;
-}
-
-void add_columns(const Catalogue& catalogue, Element& element, const Supply& supply) {
-  for (const SampleRef lent : catalogue.columns_of(element.sample))
-    element.columns.push_back(fetch_sample(catalogue, lent, supply));
 }
 
 PartPlan::PartPlan(const Catalogue& catalogue, size_t part, const OrderOptions& options, Reading reading,
@@ -107,14 +116,17 @@ Element PartPlan::take_next(Lane& lane, bool is_mine) {
   const tar::Index::Range range = shard.range(sample.ordinal);
   if (reading_.by_sample && !is_compressed(shard)) {
     if (!is_mine) return {};
+    if (supply_.has_kept(sample)) return {nullptr, 0, range.size, sample, {}, 0, {}};
     return fetch_sample(catalogue_, sample, supply_);
   }
   const Holding held = hold(lane, place);
   Element element;
-  if (is_mine) {
+  if (is_mine && !held->second.chunk && supply_.has_kept(sample)) {
+    element = {nullptr, 0, range.size, sample, {}, 0, {}};
+  } else if (is_mine) {
     if (!held->second.chunk) {
       // All of the stretch, wherever the lane cuts it: the same blocks in every epoch are what a cache needs.
-      const auto [first, end] = neighbours(shard, sample.ordinal, reading_.chunk_bytes);
+      const auto [first, end] = samples_around(shard, sample.ordinal, reading_.chunk_bytes);
       ask(held->second, {sample.shard, first}, end - first, nullptr);
     }
     element = {held->second.chunk, range.offset - held->second.offset, range.size, sample, {}, 0, {}};
@@ -131,7 +143,7 @@ Element PartPlan::take_next(Lane& lane, bool is_mine) {
 std::pair<uint64_t, uint64_t> PartPlan::stretch_around(const Lane& lane, uint64_t place) const {
   const SampleRef sample = at(place);
   const auto [first, end] =
-      neighbours(catalogue_.shards()[sample.shard], sample.ordinal, reading_.chunk_bytes);
+      samples_around(catalogue_.shards()[sample.shard], sample.ordinal, reading_.chunk_bytes);
   const uint64_t shard_start = place - sample.ordinal;
   const uint64_t lane_start = order_.lane_start(lane.number);
   return {std::max(shard_start + first, lane_start),
@@ -177,10 +189,8 @@ PartPlan::Holding PartPlan::hold_streamed(Lane& lane, uint64_t place) {
 
 void PartPlan::ask(Lane::Held& held, SampleRef first, uint64_t samples,
                    const std::shared_ptr<Stream>& stream) {
-  const Shard& shard = catalogue_.shards()[first.shard];
-  held.offset = shard.range(first.ordinal).offset;
-  const tar::Index::Range last = shard.range(first.ordinal + samples - 1);
-  const Stretch stretch{first.shard, held.offset, last.offset + last.size - held.offset};
+  const Stretch stretch = stretch_of(catalogue_, first, samples);
+  held.offset = stretch.offset;
   held.chunk = std::make_shared<Chunk>(supply_.pool);
   if (stream) {
     supply_.fetcher.fetch(stream, stretch, held.chunk);

@@ -10,18 +10,20 @@
 #include <map>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "loader/catalogue.h"
 #include "loader/chunk.h"
 #include "loader/fetch.h"
+#include "loader/keep.h"
 #include "loader/order.h"
 
 namespace millrace::loader {
 
 struct Element {
-  std::shared_ptr<Chunk> chunk;
-  uint64_t offset = 0;  // of the sample's blocks in the chunk
+  std::shared_ptr<Chunk> chunk;  // null: all that is wanted of the sample is kept
+  uint64_t offset = 0;           // of the sample's blocks in the chunk
   uint64_t size = 0;
   SampleRef sample;
   std::vector<Element> columns;  // the same sample in data sets that lend it fields
@@ -34,16 +36,28 @@ struct Element {
 struct Reading {
   bool by_sample = false;
   uint64_t chunk_bytes = 0;
+  // What a Shelf may hold of samples in buckets and of those that lend columns; 0: each is fetched by itself.
+  uint64_t bucket_bytes = 0;
+  uint64_t column_bytes = 0;
 };
 
 // What chunks are made of and filled by; outlives the plans.
 struct Supply {
   Fetcher& fetcher;
   std::shared_ptr<MemoryPool> pool;
+  // Where all fields are images that may have been kept: what keeps them, and how many they are.
+  PixelKeep* keep = nullptr;
+  size_t kept_fields = 0;
+
+  // Then its bytes are not needed any more.
+  bool has_kept(SampleRef sample) const;
 };
 
-// What lends fields to the sample is fetched too.
-void add_columns(const Catalogue& catalogue, Element& element, const Supply& supply);
+bool is_compressed(const Shard& shard);
+// The samples around `sample`, [first, end), whose tar offsets fall into the same stretch of `chunk_bytes`.
+std::pair<uint64_t, uint64_t> samples_around(const Shard& shard, uint64_t sample, uint64_t chunk_bytes);
+// Where so many samples from `first` on lie.
+Stretch stretch_of(const Catalogue& catalogue, SampleRef first, uint64_t samples);
 // One sample by itself.
 Element fetch_sample(const Catalogue& catalogue, SampleRef sample, const Supply& supply);
 

@@ -16,19 +16,51 @@ constexpr uint64_t kMostChunkBytes = 2 << 20;
 constexpr uint64_t kMostFileChunkBytes = 256 << 10;  // files answer at once
 constexpr uint64_t kLeastChunkBytes = 64 << 10;
 
+double mean_bytes(uint64_t bytes, uint64_t samples) {
+  return static_cast<double>(bytes) / static_cast<double>(std::max<uint64_t>(samples, 1));
+}
+
+uint64_t bytes_of(uint64_t samples, double each) {
+  return static_cast<uint64_t>(static_cast<double>(samples) * each);
+}
+
+// Of all that lends fields to one sample.
+double column_bytes_per_sample(const Catalogue& catalogue) {
+  uint64_t bytes = 0;
+  for (size_t i = catalogue.parts().back(); i < catalogue.shards().size(); ++i)
+    bytes += catalogue.shards()[i].index->tar_bytes();
+  return mean_bytes(bytes, catalogue.samples());
+}
+
 // Half of the memory is for bytes that wait for their turn: the windows, and about one chunk at either end of
-// every lane.
+// every lane. Samples in buckets wait for the others of their pool too; a shelf gets a quarter more, since
+// sizes are not equal everywhere.
 Reading choose_reading(const Catalogue& catalogue, const Recipe& recipe, uint64_t world) {
-  const double sample_bytes = static_cast<double>(catalogue.bytes()) /
-                              static_cast<double>(std::max<uint64_t>(catalogue.samples(), 1));
-  const double samples = static_cast<double>(std::min(recipe.window, catalogue.samples()));
-  const auto window = static_cast<uint64_t>(samples * sample_bytes / static_cast<double>(world));
+  const uint64_t half = recipe.memory / 2;
+  const double sample_bytes = mean_bytes(catalogue.bytes(), catalogue.samples());
+  const double column_bytes = column_bytes_per_sample(catalogue);
+  const uint64_t window_samples = std::min(recipe.window, catalogue.samples());
+  const uint64_t window = bytes_of(window_samples, sample_bytes / static_cast<double>(world));
   const uint64_t lanes = std::max<uint64_t>(recipe.batch / Order::kElementsPerLane / world, 1);
   Reading reading;
-  reading.by_sample = window > recipe.memory / 2;
-  const uint64_t left = recipe.memory / 2 - std::min(window, recipe.memory / 2);
+  reading.by_sample = window > half;
+  const uint64_t left = half - std::min(window, half);
   const uint64_t most = catalogue.is_local() ? kMostFileChunkBytes : kMostChunkBytes;
   reading.chunk_bytes = std::clamp(left / (2 * lanes), kLeastChunkBytes, most);
+  const uint64_t ends = 2 * lanes * reading.chunk_bytes;
+  if (recipe.bucket_by.empty()) {
+    const uint64_t near = bytes_of(window_samples, 1.25 * column_bytes / static_cast<double>(world)) + ends;
+    if (column_bytes > 0 && !reading.by_sample && near <= left) reading.column_bytes = near;
+    return reading;
+  }
+  // Every rank takes its part of every bucket, so what lies around its samples mostly belongs to others.
+  if (world > 1) return reading;
+  const uint64_t pool_samples = std::min(recipe.bucket_batches, catalogue.samples()) * recipe.batch;
+  const uint64_t near_samples = std::min(window_samples + pool_samples, catalogue.samples());
+  const uint64_t near = bytes_of(near_samples, 1.25 * sample_bytes) + ends;
+  const uint64_t near_columns = bytes_of(near_samples, 1.25 * column_bytes) + ends;
+  if (near <= half) reading.bucket_bytes = near;
+  if (column_bytes > 0 && near + near_columns <= half) reading.column_bytes = near_columns;
   return reading;
 }
 
@@ -51,7 +83,11 @@ Planner::Planner(const Catalogue& catalogue, const Recipe& recipe, Place place, 
       reading_(choose_reading(catalogue, recipe, place.world)),
       batches_(count_batches(catalogue, recipe)),
       batch_(place.batch),
-      parts_(recipe.weights.empty() ? 1 : recipe.weights.size()) {
+      parts_(recipe.weights.empty() ? 1 : recipe.weights.size()),
+      // The first batch of a pool touches most of its chunks: small ones, or it would wait for all of them.
+      bucket_shelf_(catalogue, {std::min(reading_.chunk_bytes, kMostFileChunkBytes), reading_.bucket_bytes},
+                    supply_),
+      column_shelf_(catalogue, {reading_.chunk_bytes, reading_.column_bytes}, supply_) {
   if (recipe.weights.empty()) {
     parts_[0].plan =
         std::make_unique<PartPlan>(catalogue, 0, options_of(recipe, place.epoch), reading_, supply_);
@@ -78,7 +114,11 @@ Result<std::optional<BatchPlan>> Planner::next() {
       take_bucketed(mine, plan.elements);
     }
   }
-  for (Element& element : plan.elements) add_columns(catalogue_, element, supply_);
+  for (Element& element : plan.elements) {
+    if (!element.chunk) continue;
+    for (const SampleRef lent : catalogue_.columns_of(element.sample))
+      element.columns.push_back(column_shelf_.take(lent));
+  }
   for (const Element& element : plan.elements) plan.bytes += element.size;
   batch_ += place_.step;
   return std::optional(std::move(plan));
@@ -87,8 +127,7 @@ Result<std::optional<BatchPlan>> Planner::next() {
 void Planner::take_bucketed(Slice mine, std::vector<Element>& into) {
   if (batch_ / recipe_.bucket_batches != pool_) arrange_buckets(batch_ / recipe_.bucket_batches);
   const std::vector<SampleRef>& bucket = buckets_[batch_ % recipe_.bucket_batches];
-  for (uint64_t i = 0; i < mine.size; ++i)
-    into[i] = fetch_sample(catalogue_, bucket[mine.first + i], supply_);
+  for (uint64_t i = 0; i < mine.size; ++i) into[i] = bucket_shelf_.take(bucket[mine.first + i]);
 }
 
 // The samples of a pool of batches by size, cut into batches again, which come in random order. The last

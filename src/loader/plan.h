@@ -13,6 +13,7 @@
 #include "loader/mixture.h"
 #include "loader/part_plan.h"
 #include "loader/recipe.h"
+#include "loader/shelf.h"
 
 namespace millrace::loader {
 
@@ -65,14 +66,16 @@ class Planner final : public BatchSource {
   const Recipe& recipe_;
   const Place place_;
   const Supply supply_;
-  Reading reading_;
+  const Reading reading_;
   std::optional<Mixture> mixture_;
   const uint64_t batches_;
   uint64_t batch_;
   std::vector<Part> parts_;
   // Of the pool of batches under way, sorted into buckets.
+  Shelf bucket_shelf_;
   uint64_t pool_ = UINT64_MAX;
   std::vector<std::vector<SampleRef>> buckets_;
+  Shelf column_shelf_;
 };
 
 }  // namespace millrace::loader

@@ -45,22 +45,6 @@ double displacement(const std::vector<uint64_t>& order) {
   return total / static_cast<double>(order.size()) / static_cast<double>(order.size());
 }
 
-double neighbour_entropy(const std::vector<uint64_t>& order) {
-  std::array<uint64_t, kClasses> counts{};
-  const size_t size = order.size();
-  for (size_t i = 1; i < size; ++i) {
-    const uint64_t distance = (order[i] + size - order[i - 1]) % size;
-    ++counts[distance * kClasses / size];
-  }
-  double entropy = 0;
-  for (const uint64_t count : counts) {
-    if (count == 0) continue;
-    const double share = static_cast<double>(count) / static_cast<double>(size - 1);
-    entropy -= share * std::log2(share);
-  }
-  return entropy;
-}
-
 double label_distance(const std::vector<uint64_t>& order, const std::vector<int64_t>& labels,
                       uint64_t batch) {
   std::map<int64_t, double> whole;
@@ -81,6 +65,22 @@ double label_distance(const std::vector<uint64_t>& order, const std::vector<int6
 }
 
 }  // namespace
+
+double neighbour_entropy(const std::vector<uint64_t>& order) {
+  std::array<uint64_t, kClasses> counts{};
+  const size_t size = order.size();
+  for (size_t i = 1; i < size; ++i) {
+    const uint64_t distance = (order[i] + size - order[i - 1]) % size;
+    ++counts[distance * kClasses / size];
+  }
+  double entropy = 0;
+  for (const uint64_t count : counts) {
+    if (count == 0) continue;
+    const double share = static_cast<double>(count) / static_cast<double>(size - 1);
+    entropy -= share * std::log2(share);
+  }
+  return entropy;
+}
 
 Result<ShuffleQuality> measure_shuffle(const Order& order, const std::vector<int64_t>& labels) {
   if (!labels.empty() && labels.size() != order.samples()) {

@@ -27,6 +27,8 @@ struct ShuffleQuality {
   std::optional<Measure> label_distance;  // where labels were given
 };
 
+// Of a permutation, in bits.
+double neighbour_entropy(const std::vector<uint64_t>& order);
 // `labels`: one per sample in the data set's own order, or empty. Memory: 8 bytes per sample.
 Result<ShuffleQuality> measure_shuffle(const Order& order, const std::vector<int64_t>& labels);
 Result<std::string> shuffle_quality_json(const Order& order, const std::vector<int64_t>& labels);

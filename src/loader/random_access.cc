@@ -28,11 +28,34 @@ Result<std::unique_ptr<RandomAccess>> RandomAccess::open(std::shared_ptr<const C
     return make_error(Code::kInvalid, "samples by number need indexed shards, these are streamed");
   std::unique_ptr<RandomAccess> access(new RandomAccess(std::move(catalogue), std::move(recipe)));
   access->filling_ = MR_TRY(Filling::make(*access->catalogue_, access->recipe_, nullptr, access->meters_));
-  access->fetcher_ = std::make_unique<Fetcher>(*access->catalogue_, 1, nullptr, access->meters_);
+  access->start_fetching();
   return access;
 }
 
-Result<std::shared_ptr<Batch>> RandomAccess::get(std::span<const uint64_t> numbers, uint64_t epoch) {
+void RandomAccess::start_fetching() {
+  fetcher_ = std::make_unique<Fetcher>(*catalogue_, 1, nullptr, meters_);
+}
+
+Status RandomAccess::wait_for(const BatchPlan& plan, const std::function<bool()>& goes_on) {
+  constexpr uint64_t kLookMs = 100;
+  const auto wait = [&](const Element& element) -> Status {
+    while (!element.chunk->wait(kLookMs)) {
+      if (goes_on()) continue;
+      start_fetching();  // the old one's connections are cut
+      return make_error(Code::kCancelled, "waiting for a sample was given up");
+    }
+    return {};
+  };
+  for (const Element& element : plan.elements) {
+    MR_TRY(wait(element));
+    for (const Element& lent : element.columns) MR_TRY(wait(lent));
+  }
+  return {};
+}
+
+Result<std::shared_ptr<Batch>> RandomAccess::get(std::span<const uint64_t> numbers, uint64_t epoch,
+                                                 const std::function<bool()>& goes_on) {
+  const std::lock_guard lock(mutex_);
   BatchPlan plan;
   plan.epoch = epoch;
   for (const uint64_t number : numbers) {
@@ -41,14 +64,17 @@ Result<std::shared_ptr<Batch>> RandomAccess::get(std::span<const uint64_t> numbe
     const auto shard =
         static_cast<uint32_t>(std::upper_bound(starts_.begin(), starts_.end(), number) - starts_.begin() - 1);
     const SampleRef sample{shard, number - starts_[shard]};
-    plan.elements.push_back(fetch_sample(*catalogue_, sample, {*fetcher_, pool_}));
-    add_columns(*catalogue_, plan.elements.back(), {*fetcher_, pool_});
+    const Supply supply{*fetcher_, pool_};
+    Element& element = plan.elements.emplace_back(fetch_sample(*catalogue_, sample, supply));
+    for (const SampleRef lent : catalogue_->columns_of(sample))
+      element.columns.push_back(fetch_sample(*catalogue_, lent, supply));
   }
+  MR_TRY(wait_for(plan, goes_on));
   Assembly assembly(std::move(plan), pool_);
   assembly.prepare(*filling_);
-  assembly.work(*filling_, scratch_);
-  std::vector<Fault> faults;
-  return assembly.finish(*filling_, faults);
+  const std::atomic<bool> never = false;
+  assembly.work(*filling_, scratch_, never);
+  return assembly.finish(*filling_).batch;
 }
 
 }  // namespace millrace::loader

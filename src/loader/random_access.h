@@ -1,9 +1,11 @@
 // RandomAccess: any samples by their number in the data set, as a batch; for map-style use and for looking.
 //
-// Numbers count through the shards in the data set's own order. One request at a time per object.
+// Numbers count through the shards in the data set's own order. Thread-safe; samples are decoded by one
+// thread at a time.
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <span>
 
 #include "loader/assemble.h"
@@ -16,11 +18,15 @@ class RandomAccess {
   static Result<std::unique_ptr<RandomAccess>> open(std::shared_ptr<const Catalogue> catalogue,
                                                     Recipe recipe);
 
-  // A bad sample is an error whatever the recipe says.
-  Result<std::shared_ptr<Batch>> get(std::span<const uint64_t> numbers, uint64_t epoch);
+  // A bad sample is an error whatever the recipe says. `goes_on` is asked now and then while bytes are waited
+  // for: false gives up.
+  Result<std::shared_ptr<Batch>> get(std::span<const uint64_t> numbers, uint64_t epoch,
+                                     const std::function<bool()>& goes_on);
 
  private:
   RandomAccess(std::shared_ptr<const Catalogue> catalogue, Recipe recipe);
+  Status wait_for(const BatchPlan& plan, const std::function<bool()>& goes_on);
+  void start_fetching();
 
   const std::shared_ptr<const Catalogue> catalogue_;
   const Recipe recipe_;
@@ -28,8 +34,9 @@ class RandomAccess {
   const std::shared_ptr<MemoryPool> pool_;
   std::vector<uint64_t> starts_;  // number of each shard's first sample; one more at the end
   std::unique_ptr<Filling> filling_;
-  std::unique_ptr<Fetcher> fetcher_;
-  Scratch scratch_;
+  std::mutex mutex_;                  // one caller at a time
+  std::unique_ptr<Fetcher> fetcher_;  // guarded by mutex_
+  Scratch scratch_;                   // guarded by mutex_
 };
 
 }  // namespace millrace::loader

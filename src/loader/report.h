@@ -10,6 +10,7 @@ namespace millrace::loader {
 struct StageReport {
   std::string name;
   uint64_t count = 0;
+  double per_second = 0;  // of what it counts
   uint64_t bytes = 0;
   double busy_seconds = 0;  // over its threads
   unsigned threads = 0;
@@ -23,9 +24,12 @@ struct Report {
   uint64_t bytes = 0;  // encoded
   double samples_per_second = 0;
   double bytes_per_second = 0;
-  double waited_seconds = 0;  // the consumer, for batches
+  double waited_seconds = 0;      // the consumer, for batches
+  double waited_bytes_share = 0;  // of the time of the threads that untar and decode: for bytes
+  double waited_room_share = 0;   // the same: for the consumer to take a batch
+  double ready_batches = 0;       // that lay ready when one was taken, on average
   std::vector<StageReport> stages;
-  std::string limit;   // fetch, decode, consumer or plan
+  std::string limit;   // consumer, python, plan, fetch or decode
   std::string advice;  // one sentence with the numbers
   uint64_t memory_peak = 0;
   uint64_t faults = 0;

@@ -32,7 +32,7 @@ Result<uint32_t> parse_side(std::string_view text) {
   uint32_t side = 0;
   const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), side);
   if (problem != std::errc() || end != text.data() + text.size() || side == 0 || side > kMostSide)
-    return make_error(Code::kInvalid, "{} is not a number of pixels from 1 to {}", printable(text, 40),
+    return make_error(Code::kInvalid, "\"{}\" is not a number of pixels from 1 to {}", printable(text, 40),
                       kMostSide);
   return side;
 }

@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/hash.h"
 #include "base/text.h"
 
 namespace millrace::loader {
@@ -11,6 +12,13 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 constexpr int kVersion = 1;
+
+// Of long lists only a hash: a state stays small.
+Json brief(const Json& value) {
+  constexpr size_t kMostBytes = 128;
+  const std::string text = value.dump();
+  return text.size() <= kMostBytes ? value : Json(fmt::format("hash {:016x}", hash64(text)));
+}
 
 // What must be the same for the order to be the same.
 Json describe(const Catalogue& catalogue, const Recipe& recipe) {
@@ -21,8 +29,8 @@ Json describe(const Catalogue& catalogue, const Recipe& recipe) {
           {"batch_size", recipe.batch},
           {"window", recipe.window},
           {"end", epoch_end_name(recipe.end)},
-          {"weights", recipe.weights},
-          {"bucket_by", recipe.bucket_by},
+          {"weights", brief(recipe.weights)},
+          {"bucket_by", brief(recipe.bucket_by)},
           {"bucket_batches", recipe.bucket_by.empty() ? 0 : recipe.bucket_batches}};
 }
 
@@ -32,6 +40,7 @@ std::string format_state(const State& state, const Catalogue& catalogue, const R
   Json json = describe(catalogue, recipe);
   json["epoch"] = state.epoch;
   json["batch"] = state.batch;
+  if (state.world > 0) json["world"] = state.world;
   return json.dump();
 }
 
@@ -48,7 +57,10 @@ Result<State> parse_state(std::string_view text, const Catalogue& catalogue, con
     if (!json.contains(name) || !json[name].is_number_unsigned())
       return make_error(Code::kInvalid, "the state has no {}", name);
   }
-  return State{json["epoch"], json["batch"]};
+  const auto world = json.find("world");
+  if (world != json.end() && !world->is_number_unsigned())
+    return make_error(Code::kInvalid, "the state's world is no number");
+  return State{json["epoch"], json["batch"], world == json.end() ? 0 : world->get<uint64_t>()};
 }
 
 }  // namespace millrace::loader

@@ -17,6 +17,7 @@ namespace millrace::loader {
 struct State {
   uint64_t epoch = 0;
   uint64_t batch = 0;  // the next, in its epoch
+  uint64_t world = 0;  // ranks that streamed it: only as many can go on inside the epoch; 0: any
   bool operator==(const State&) const = default;
 };
 

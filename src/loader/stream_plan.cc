@@ -28,17 +28,19 @@ StreamPlan::StreamPlan(const Catalogue& catalogue, const Recipe& recipe, const P
     : recipe_(recipe),
       place_(place),
       supply_(supply),
+      shards_(deal_shards(catalogue, recipe, place)),
       batch_size_(recipe.batch * (place.rank + 1) / place.world - recipe.batch * place.rank / place.world) {
   std::vector<std::string> names;
-  for (const uint32_t shard : deal_shards(catalogue, recipe, place))
-    names.push_back(catalogue.shards()[shard].name());
+  for (const uint32_t shard : shards_) names.push_back(catalogue.shards()[shard].name());
   shard::InputOptions options;
   options.stores = &supply.fetcher.stores();
+  options.read.group.key_rule = catalogue.key_rule();
   samples_ = std::make_unique<shard::InputStream>(std::move(names), options);
   if (recipe.window == 0) return;
   shard::ShuffleBuffer buffer;
   buffer.samples = std::max<uint64_t>(recipe.window / place.world, 1);
   buffer.bytes = recipe.memory / 2;
+  buffer.key_rule = catalogue.key_rule();
   buffer.seed = mix(mix(mix(recipe.seed) + place.epoch) + place.rank);
   samples_ = std::make_unique<shard::ShuffleStream>(std::move(samples_), buffer);
 }
@@ -46,7 +48,9 @@ StreamPlan::StreamPlan(const Catalogue& catalogue, const Recipe& recipe, const P
 Result<bool> StreamPlan::add_sample(BatchPlan& plan) {
   const tar::Sample* sample = MR_TRY(samples_->next());
   if (sample == nullptr) return false;
+  const shard::SampleStream::Origin origin = samples_->origin();
   Element element;
+  element.sample = {shards_[origin.input], origin.ordinal};
   element.chunk = std::make_shared<Chunk>(supply_.pool);
   std::string blocks;
   MR_TRY(tar::append_blocks(blocks, *sample));

@@ -27,6 +27,7 @@ class StreamPlan final : public BatchSource {
   const Recipe& recipe_;
   const Planner::Place place_;
   const Supply supply_;
+  const std::vector<uint32_t> shards_;  // of this rank, in the order of the epoch
   uint64_t batch_size_;
   uint64_t batch_ = 0;
   std::unique_ptr<shard::SampleStream> samples_;

@@ -17,11 +17,23 @@ void Trace::add(std::string_view what, uint64_t begin_ns, uint64_t end_ns) {
   spans_.push_back({what, begin_ns, end_ns, ::gettid()});
 }
 
+void Trace::name_thread(std::string_view role) {
+  std::lock_guard lock(mutex_);
+  roles_[::gettid()] = role;
+}
+
 std::string Trace::json() const {
   std::lock_guard lock(mutex_);
   uint64_t start = UINT64_MAX;
   for (const Span& span : spans_) start = std::min(start, span.begin_ns);
   nlohmann::ordered_json events = nlohmann::ordered_json::array();
+  for (const auto& [thread, role] : roles_) {
+    events.push_back({{"name", "thread_name"},
+                      {"ph", "M"},
+                      {"pid", ::getpid()},
+                      {"tid", thread},
+                      {"args", {{"name", role}}}});
+  }
   for (const Span& span : spans_) {
     events.push_back({{"name", span.what},
                       {"ph", "X"},

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -18,6 +19,8 @@ class Trace {
 
   // `what` outlives the trace.
   void add(std::string_view what, uint64_t begin_ns, uint64_t end_ns);
+  // What the calling thread is called in the timeline; `role` outlives the trace.
+  void name_thread(std::string_view role);
   // The Trace Event Format: one JSON object.
   std::string json() const;
 
@@ -29,8 +32,9 @@ class Trace {
     int thread;
   };
   mutable std::mutex mutex_;
-  std::vector<Span> spans_;  // guarded by mutex_
-  uint64_t left_out_ = 0;    // guarded by mutex_
+  std::vector<Span> spans_;                // guarded by mutex_
+  uint64_t left_out_ = 0;                  // guarded by mutex_
+  std::map<int, std::string_view> roles_;  // by thread; guarded by mutex_
 };
 
 }  // namespace millrace::loader

@@ -313,7 +313,7 @@ Answer cut_range(const Asked& asked, const std::string& content, const std::stri
 
 Result<std::string> read_range(const ScriptServer& server, ByteRange range) {
   const auto client = make_client();
-  auto reader = MR_TRY(RangedReader::open(*client, parse_url(server.url("/b/k")).take(), range));
+  auto reader = MR_TRY(RangedReader::open(*client, parse_url(server.url("/b/k")).take(), {range, {}, {}}));
   std::string bytes;
   std::vector<std::byte> buffer(8192);
   while (true) {

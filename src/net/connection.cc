@@ -25,6 +25,9 @@ constexpr uint64_t kLeastBytesPerSecond = 512;
 constexpr uint64_t kDrainBytes = 256 << 10;
 // Up to here head and body leave best as one send marked with MSG_MORE, above it under TCP_CORK: measured.
 constexpr uint64_t kCorkAbove = 64 << 10;
+constexpr uint64_t kLongBody = 64 << 10;  // does not come at once
+// So much for one connection, then the next: a client that is always ready would keep the thread to itself.
+constexpr uint64_t kTurnBytes = 1 << 20;
 
 Error gone(int error, std::string_view what) {
   return make_error(Code::kUnavailable, "{}: {}", what, std::strerror(error));
@@ -66,7 +69,15 @@ Connection::~Connection() {
   ::close(watch_.descriptor);
 }
 
+bool Connection::is_turn_over(size_t moved) {
+  turn_bytes_ += moved;
+  if (turn_bytes_ < kTurnBytes) return false;
+  turn_bytes_ = 0;
+  return true;
+}
+
 Task<Status> Connection::wait_readable() {
+  turn_bytes_ = 0;
   watch_.readable = false;
   deadline_us_ = wait_until_us_;
   co_await Loop::until_readable(watch_);
@@ -76,6 +87,7 @@ Task<Status> Connection::wait_readable() {
 }
 
 Task<Status> Connection::wait_writable() {
+  turn_bytes_ = 0;
   watch_.writable = false;
   deadline_us_ = wait_until_us_;
   co_await Loop::until_writable(watch_);
@@ -112,6 +124,7 @@ Task<Result<size_t>> Connection::receive(std::span<std::byte> into) {
     // Less than there is room for: the socket is empty, and what comes next will be an event.
     if (got > 0 && static_cast<size_t>(got) < room) watch_.readable = false;
     if (got > 0) {
+      if (is_turn_over(static_cast<size_t>(got))) co_await loop_.next_turn();
       if (tls_) {
         tls_->take({cipher_buffer_.get(), static_cast<size_t>(got)});
         continue;
@@ -157,6 +170,7 @@ Task<Status> Connection::transmit_raw(std::string_view bytes, More more) {
   while (!bytes.empty()) {
     const size_t done = transmit_at_once(bytes, more);
     bytes.remove_prefix(done);
+    if (is_turn_over(done)) co_await loop_.next_turn();
     if (done > 0) continue;
     if (errno == EINTR) continue;
     if (errno != EAGAIN && errno != EWOULDBLOCK) co_return gone(errno, "sending");
@@ -253,6 +267,7 @@ Task<Result<bool>> Connection::read_request() {
   chunked_response_ = false;
   bytes_received_ = end_ - begin_;
   bytes_sent_ = 0;
+  watch_.in_body = false;
   if (begin_ == end_) begin_ = end_ = 0;
   const uint64_t now = coarse_us();
   bool begun = begin_ < end_;
@@ -319,6 +334,7 @@ Task<Result<size_t>> Connection::read_body(std::span<std::byte> into) {
 Task<Result<size_t>> Connection::read_length_body(std::span<std::byte> into) {
   if (body_left_ == 0) co_return size_t{0};
   const size_t want = static_cast<size_t>(std::min<uint64_t>(into.size(), body_left_));
+  watch_.in_body = body_left_ > kLongBody;
   if (begin_ < end_) {
     const size_t take = std::min(want, end_ - begin_);
     std::memcpy(into.data(), buffer_.get() + begin_, take);
@@ -437,11 +453,12 @@ Task<Status> Connection::send_file(int descriptor, uint64_t offset, uint64_t siz
   }
   off_t at = static_cast<off_t>(offset);
   while (size > 0) {
-    const ssize_t done = ::sendfile(watch_.descriptor, descriptor, &at,
-                                    static_cast<size_t>(std::min<uint64_t>(size, 1 << 30)));
+    const ssize_t done =
+        ::sendfile(watch_.descriptor, descriptor, &at, static_cast<size_t>(std::min(size, kTurnBytes)));
     if (done > 0) {
       size -= static_cast<uint64_t>(done);
       bytes_sent_ += static_cast<uint64_t>(done);
+      if (is_turn_over(static_cast<size_t>(done)) && size > 0) co_await loop_.next_turn();
       continue;
     }
     if (done == 0) co_return make_error(Code::kCorrupt, "a stored file is shorter than its record says");

@@ -40,6 +40,7 @@ class Connection {
   const RequestHead& request() const { return request_; }
   const std::string& peer() const { return peer_; }  // address without port
   bool is_loopback() const { return loopback_; }
+  bool is_encrypted() const { return tls_ != nullptr; }
   Loop& loop() { return loop_; }
 
   // The request's body, transfer coding undone; 0 at its end.
@@ -85,6 +86,8 @@ class Connection {
   Task<Status> transmit_two(std::string_view first, std::string_view second);
   Task<Status> flush_tls(More more);
   Task<Status> transmit_file_encrypted(int descriptor, uint64_t offset, uint64_t size);
+  // Counts what was moved without waiting; then others should have their turn.
+  bool is_turn_over(size_t moved);
   Task<Status> wait_readable();
   Task<Status> wait_writable();
   Task<Result<size_t>> read_length_body(std::span<std::byte> into);
@@ -118,6 +121,7 @@ class Connection {
   bool corked_ = false;
   uint64_t bytes_received_ = 0;
   uint64_t bytes_sent_ = 0;
+  uint64_t turn_bytes_ = 0;
 
   // Judged by the server's sweep: when the deadline passes, the client has been idle or too slow. There is
   // one only while the client is waited for; a slow drive is not the client's fault.

@@ -1,4 +1,4 @@
-// Digests on top of OpenSSL and net/crc.h.
+// Digests on top of OpenSSL and base/crc.h.
 #include "net/digest.h"
 
 #include <openssl/crypto.h>
@@ -9,11 +9,8 @@
 #include <array>
 
 #include "base/text.h"
-#include "net/crc.h"
 
 namespace millrace::net {
-
-namespace {
 
 std::optional<CrcKind> find_crc(DigestKind kind) {
   switch (kind) {
@@ -27,6 +24,8 @@ std::optional<CrcKind> find_crc(DigestKind kind) {
       return std::nullopt;
   }
 }
+
+namespace {
 
 const EVP_MD* algorithm_of(DigestKind kind) {
   // Fetched once: a fetch per digest costs more than hashing 4 KiB.
@@ -60,10 +59,7 @@ struct Digest::State {
 };
 
 Digest::Digest(DigestKind kind) : kind_(kind), state_(std::make_unique<State>()) {
-  if (const auto crc = find_crc(kind)) {
-    state_->crc = crc_start(*crc);
-    return;
-  }
+  if (find_crc(kind)) return;
   state_->context.reset(EVP_MD_CTX_new());
   MR_ASSERT(EVP_DigestInit_ex(state_->context.get(), algorithm_of(kind), nullptr) == 1,
             static_cast<int>(kind));
@@ -83,9 +79,9 @@ void Digest::add(std::string_view bytes) {
 
 std::string Digest::finish() {
   if (const auto crc = find_crc(kind_)) {
-    const uint64_t value = crc_value(*crc, state_->crc);
     std::string bytes;
-    for (int byte = crc_bytes(*crc) - 1; byte >= 0; --byte) bytes += static_cast<char>(value >> (8 * byte));
+    for (int byte = crc_bytes(*crc) - 1; byte >= 0; --byte)
+      bytes += static_cast<char>(state_->crc >> (8 * byte));
     return bytes;
   }
   std::string bytes(EVP_MAX_MD_SIZE, 0);

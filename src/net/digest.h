@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/crc.h"
 #include "base/result.h"
 
 namespace millrace::net {
@@ -34,6 +35,8 @@ class Digest {
 std::string digest(DigestKind kind, std::string_view bytes);
 std::string hmac_sha256(std::string_view key, std::string_view bytes);
 std::string hmac_sha1(std::string_view key, std::string_view bytes);
+
+std::optional<CrcKind> find_crc(DigestKind kind);  // which of the CRCs it is, if one
 
 // "x-amz-checksum-crc32c" and so on (lower case); nothing for MD5.
 std::string_view checksum_header(DigestKind kind);

@@ -1,10 +1,9 @@
-// Published values, and the fast ways against the slow one.
+// Published values, and pieces against the whole.
 #include "net/digest.h"
 
 #include <gtest/gtest.h>
 
 #include "base/random.h"
-#include "net/crc.h"
 
 namespace millrace::net {
 namespace {
@@ -35,32 +34,6 @@ TEST(DigestTest, PiecesGiveWhatTheWholeGives) {
       at += size;
     }
     EXPECT_EQ(pieces.finish(), digest(kind, bytes)) << static_cast<int>(kind);
-  }
-}
-
-TEST(CrcTest, FoldingGivesWhatTablesGiveAtEveryLength) {
-  Random random(2);
-  std::string bytes(1000, 0);
-  for (char& c : bytes) c = static_cast<char>(random.next());
-  for (const CrcKind kind : {CrcKind::kCrc32, CrcKind::kCrc32c, CrcKind::kCrc64Nvme}) {
-    for (size_t size = 0; size <= bytes.size(); ++size) {
-      const std::string_view part = std::string_view(bytes).substr(bytes.size() - size);
-      ASSERT_EQ(crc_add(kind, crc_start(kind), part), crc_add_by_tables(kind, crc_start(kind), part)) << size;
-    }
-  }
-}
-
-TEST(CrcTest, ValuesOfPartsCombineToTheValueOfTheWhole) {
-  const std::string bytes(100'000, 'q');
-  const auto value = [](CrcKind kind, std::string_view part) {
-    return crc_value(kind, crc_add(kind, crc_start(kind), part));
-  };
-  for (const CrcKind kind : {CrcKind::kCrc32, CrcKind::kCrc32c, CrcKind::kCrc64Nvme}) {
-    for (const size_t cut : {0UL, 1UL, 63UL, 4096UL, 99'999UL, 100'000UL}) {
-      const std::string_view a = std::string_view(bytes).substr(0, cut);
-      const std::string_view b = std::string_view(bytes).substr(cut);
-      EXPECT_EQ(crc_combine(kind, value(kind, a), value(kind, b), b.size()), value(kind, bytes)) << cut;
-    }
   }
 }
 

@@ -53,6 +53,9 @@ class HeadBuilder {
   void start(int status);
   void add(std::string_view name, std::string_view value);
   void add(std::string_view name, uint64_t value);
+  // Whole lines, as text() of another head gave them.
+  void add_lines(std::string_view lines) { text_ += lines; }
+  std::string_view text() const { return text_; }  // so far
   // Line breaks in a value would start another header: they are dropped with the rest of it.
   const std::string& finish(bool keep_alive);
   int status() const { return status_; }

@@ -113,7 +113,7 @@ int Loop::wait_for_events(std::span<epoll_event> events, int timeout_ms) {
   const auto wait = [&](int ms) {
     return ::epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), ms);
   };
-  if (busy_wait_us_ == 0) return wait(timeout_ms);
+  if (busy_wait_us_ == 0 || timeout_ms == 0 || !worth_looking_) return wait(timeout_ms);
   if (sleeps_ahead_ > 0) {
     --sleeps_ahead_;
     return wait(timeout_ms);
@@ -134,6 +134,8 @@ void Loop::take_events(int timeout_ms) {
   std::array<epoll_event, 256> events;
   const int count = wait_for_events(events, timeout_ms);
   bool posted = false;
+  unsigned others = 0;  // events that are not of a long body
+  unsigned bodies = 0;
   gone_.clear();
   for (int i = 0; i < count; ++i) {
     const epoll_event& event = events[static_cast<size_t>(i)];
@@ -149,20 +151,30 @@ void Loop::take_events(int timeout_ms) {
     if ((event.events & EPOLLOUT) != 0) watch->writable = true;
     if (watch->notify) {
       watch->notify();
+      ++others;
       continue;
     }
     if (watch->reader && (watch->readable || watch->hung_up)) std::exchange(watch->reader, nullptr).resume();
     if (!gone_.empty() && gone_.contains(watch)) continue;
     if (watch->writer && (watch->writable || watch->hung_up)) std::exchange(watch->writer, nullptr).resume();
+    const bool is_gone = !gone_.empty() && gone_.contains(watch);
+    ++(!is_gone && watch->in_body ? bodies : others);
   }
+  if (bodies + others > 0) worth_looking_ = others > 0;
   if (posted) take_posts();
+}
+
+void Loop::take_turns() {
+  if (turns_.empty()) return;
+  for (const std::coroutine_handle<> waiting : std::exchange(turns_, {})) waiting.resume();
 }
 
 void Loop::run() {
   constexpr uint64_t kSecondUs = 1'000'000;
   uint64_t last_second = steady_us();
   while (!stopped_.load(std::memory_order_relaxed)) {
-    take_events(1000);
+    take_events(turns_.empty() ? 1000 : 0);
+    take_turns();
     const uint64_t now = steady_us();
     if (now - last_second < kSecondUs) continue;
     last_second = now;

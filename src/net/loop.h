@@ -5,7 +5,8 @@
 // loop's thread. Measured against Asio's reactor for the same server: docs/measurements.md.
 //
 // A client that asks again at once is answered sooner, and for less CPU, if the thread looks a little longer
-// instead of going to sleep and being woken. Where looking was in vain it is tried ever more rarely.
+// instead of going to sleep and being woken. Where looking was in vain it is tried ever more rarely; for the
+// next bytes of a long body it is not tried at all: they are best taken many at a time.
 #pragma once
 
 #include <sys/epoll.h>
@@ -33,6 +34,7 @@ struct Watch {
   bool writable = true;
   bool hung_up = false;    // the peer has closed or failed: every attempt will tell
   bool cancelled = false;  // waiting ends at once
+  bool in_body = false;    // what it waits for is more of a long body
   std::coroutine_handle<> reader;
   std::coroutine_handle<> writer;
   std::function<void()> notify;  // instead of a coroutine, for listening sockets
@@ -65,6 +67,14 @@ class Loop {
     void await_suspend(std::coroutine_handle<> waiting) noexcept { place = waiting; }
     void await_resume() noexcept {}
   };
+  // Lets the others of this thread have their turn. Long work that never waits would keep it to itself.
+  struct Turn {
+    Loop& loop;
+    bool await_ready() const noexcept { return false; }
+    void await_suspend(std::coroutine_handle<> waiting) { loop.turns_.push_back(waiting); }
+    void await_resume() noexcept {}
+  };
+  Turn next_turn() { return {*this}; }
   static Wait until_readable(Watch& watch) { return {watch, watch.reader, watch.readable}; }
   static Wait until_writable(Watch& watch) { return {watch, watch.writer, watch.writable}; }
 
@@ -74,9 +84,11 @@ class Loop {
   void take_events(int timeout_ms);
   int wait_for_events(std::span<epoll_event> events, int timeout_ms);
   void take_posts();
+  void take_turns();
   static Root run_root(Loop& loop, Task<void> task);
 
   const uint64_t busy_wait_us_;
+  bool worth_looking_ = true;    // one of the last events was not of a long body
   unsigned sleeps_ahead_ = 0;    // how often to sleep before looking longer is tried again
   unsigned sleeps_in_vain_ = 1;  // what that will be after the next time in vain
   int epoll_ = -1;
@@ -84,7 +96,8 @@ class Loop {
   std::atomic<bool> stopped_ = false;
   std::function<void()> each_second_;
   std::unordered_set<void*> roots_;
-  std::unordered_set<const Watch*> gone_;  // unwatched while events are dealt out
+  std::vector<std::coroutine_handle<>> turns_;  // go on after the next events
+  std::unordered_set<const Watch*> gone_;       // unwatched while events are dealt out
   std::mutex mutex_;
   std::vector<std::function<void()>> posts_;  // guarded by mutex_
 };

@@ -125,6 +125,46 @@ TEST(LoopTest, WorkMayPostWork) {
   EXPECT_EQ(turns, 100);
 }
 
+Task<void> say_often(Loop* loop, char letter, int times, std::string* into) {
+  for (int i = 0; i < times; ++i) {
+    *into += letter;
+    co_await loop->next_turn();
+  }
+  if (letter == 'b') loop->stop();
+}
+
+TEST(LoopTest, LongWorkTakesTurns) {
+  Loop loop;
+  std::string said;
+  loop.spawn(say_often(&loop, 'a', 3, &said));
+  loop.spawn(say_often(&loop, 'b', 3, &said));
+  loop.run();
+  EXPECT_EQ(said, "ababab");
+}
+
+Task<void> turn_until(Loop* loop, const bool* told) {
+  while (!*told) co_await loop->next_turn();
+  loop->stop();
+}
+
+TEST(LoopTest, WorkThatAlwaysWantsAnotherTurnKeepsNoEventOut) {
+  Loop loop;
+  bool told = false;
+  loop.spawn(turn_until(&loop, &told));
+  const std::jthread thread([&] { loop.post([&] { told = true; }); });
+  loop.run();
+  EXPECT_TRUE(told);
+}
+
+TEST(LoopTest, ALoopThatGoesAwayForgetsTurns) {
+  std::string said;
+  {
+    Loop loop;
+    loop.spawn(say_often(&loop, 'a', 3, &said));
+  }
+  EXPECT_EQ(said, "a");
+}
+
 using Done = std::function<void(std::string)>;
 
 Task<void> await_answer(Loop* loop, std::function<void(Done)> start, std::string* into) {

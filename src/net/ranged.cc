@@ -36,11 +36,11 @@ std::optional<ContentRange> find_content_range(const std::string* text) {
 
 }  // namespace
 
-Result<std::unique_ptr<RangedReader>> RangedReader::open(Client& client, Url url, ByteRange range,
-                                                         std::string etag) {
-  std::unique_ptr<RangedReader> reader(new RangedReader(client, std::move(url), range, std::move(etag)));
-  if (range.size == 0) return reader;
-  MR_TRY(reader->request());
+Result<std::unique_ptr<RangedReader>> RangedReader::open(Client& client, Url url, Wanted wanted) {
+  std::unique_ptr<RangedReader> reader(
+      new RangedReader(client, std::move(url), wanted.range, std::move(wanted.etag)));
+  if (wanted.range.size == 0) return reader;
+  MR_TRY(reader->request(std::move(wanted.headers)));
   return reader;
 }
 
@@ -51,9 +51,10 @@ const std::string* RangedReader::find_header(std::string_view name) const {
   return nullptr;
 }
 
-Status RangedReader::request() {
+Status RangedReader::request(std::vector<HeaderField> headers) {
   Request request;
   request.url = url_;
+  request.headers = std::move(headers);
   if (position_ > 0 || range_.size) {
     request.headers.emplace_back(
         "range", range_.size ? fmt::format("bytes={}-{}", position_, range_.offset + *range_.size - 1)

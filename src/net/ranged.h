@@ -24,11 +24,16 @@ struct ByteRange {
   std::optional<uint64_t> size;  // none: to the end
 };
 
+struct Wanted {
+  ByteRange range;
+  std::string etag;                  // only this version will do
+  std::vector<HeaderField> headers;  // sent with the first request
+};
+
 class RangedReader {
  public:
-  // `etag`: only this version will do. The first answer is waited for.
-  static Result<std::unique_ptr<RangedReader>> open(Client& client, Url url, ByteRange range,
-                                                    std::string etag = {});
+  // The first answer is waited for.
+  static Result<std::unique_ptr<RangedReader>> open(Client& client, Url url, Wanted wanted = {});
 
   Result<size_t> read_some(std::span<std::byte> into);  // 0 at the end of the range
   // Passes over bytes by asking anew behind them. 0 where reading them is as cheap, or the end is not known.
@@ -47,7 +52,7 @@ class RangedReader {
         range_(range),
         etag_(std::move(etag)),
         position_(range.offset) {}
-  Status request();
+  Status request(std::vector<HeaderField> headers = {});
   Status take_answer(Response response);
   Status take_whole(Response& response);
   Status take_part(Response& response);

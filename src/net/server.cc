@@ -2,6 +2,7 @@
 #include "net/server.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -14,6 +15,7 @@
 #include <optional>
 #include <thread>
 #include <unordered_set>
+#include <utility>
 
 #include "base/clock.h"
 
@@ -127,6 +129,7 @@ Status Server::listen() {
   if (::bind(made, reinterpret_cast<const sockaddr*>(&address->bytes), address->size) != 0)
     return failed(errno);
   if (::listen(made, kBacklog) != 0) return failed(errno);
+  spare_ = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
   sockaddr_storage bound{};
   socklen_t length = sizeof bound;
   ::getsockname(made, reinterpret_cast<sockaddr*>(&bound), &length);
@@ -140,10 +143,32 @@ void Server::accept_all() {
   while (true) {
     const int socket = ::accept4(listening_.descriptor, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (socket < 0 && (errno == EINTR || errno == ECONNABORTED)) continue;
+    if (socket < 0 && (errno == EMFILE || errno == ENFILE)) {
+      if (!refuse_one()) return;
+      continue;
+    }
     if (socket < 0) return;
     Core& core = *cores_[next_core_++ % cores_.size()];
     core.loop.post([this, &core, socket] { core.loop.spawn(serve(core, socket)); });
   }
+}
+
+bool Server::refuse_one() {
+  if (spare_ < 0) spare_ = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  if (spare_ < 0) return false;
+  ::close(std::exchange(spare_, -1));
+  const int socket = ::accept4(listening_.descriptor, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+  if (socket >= 0) {
+    constexpr std::string_view kRefusal =
+        "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 2\r\nConnection: close\r\nContent-Length: "
+        "0\r\n\r\n";
+    // To those who speak TLS a closed connection says as much. Whether it arrives changes nothing here.
+    if (options_.certificates == nullptr)
+      static_cast<void>(::send(socket, kRefusal.data(), kRefusal.size(), MSG_NOSIGNAL));
+    ::close(socket);
+  }
+  spare_ = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  return socket >= 0;
 }
 
 Task<void> Server::serve(Core& core, int socket) {
@@ -278,6 +303,7 @@ void Server::stop() {
 Server::~Server() {
   stop();
   if (listening_.descriptor >= 0) ::close(listening_.descriptor);
+  if (spare_ >= 0) ::close(spare_);
 }
 
 }  // namespace millrace::net

@@ -67,6 +67,9 @@ class Server {
   Server(ServerOptions options, Handler& handler, Log& log);
   Status listen();
   void accept_all();
+  // Where no descriptor is left: takes one connection with the spare one and refuses it. False: none was
+  // there.
+  bool refuse_one();
   Task<void> serve(Core& core, int socket);
   Task<void> serve_requests(Connection& connection);
   Task<Status> serve_counted(Connection& connection);
@@ -81,6 +84,7 @@ class Server {
   uint16_t port_ = 0;
   std::vector<std::unique_ptr<Core>> cores_;
   Watch listening_;
+  int spare_ = -1;  // a descriptor to accept with when no other is left
   size_t next_core_ = 0;
   std::atomic<unsigned> connections_ = 0;
   std::atomic<unsigned> under_way_ = 0;

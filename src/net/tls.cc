@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -116,8 +117,9 @@ Result<CertificatePaths> make_self_signed(const std::string& directory) {
   return paths;
 }
 
-Result<std::unique_ptr<CertificateFiles>> CertificateFiles::open(CertificatePaths paths) {
-  std::unique_ptr<CertificateFiles> files(new CertificateFiles(std::move(paths)));
+Result<std::unique_ptr<CertificateFiles>> CertificateFiles::open(
+    CertificatePaths paths, std::function<void(const Error&)> on_problem) {
+  std::unique_ptr<CertificateFiles> files(new CertificateFiles(std::move(paths), std::move(on_problem)));
   files->stamp_ = file_stamp(files->paths_.certificate) + file_stamp(files->paths_.key);
   files->context_ = MR_TRY(ServerTls::load(files->paths_.certificate, files->paths_.key));
   return files;
@@ -132,10 +134,14 @@ std::shared_ptr<const ServerTls> CertificateFiles::current() {
     const std::string stamp = file_stamp(paths_.certificate) + file_stamp(paths_.key);
     if (stamp != stamp_) {
       auto loaded = ServerTls::load(paths_.certificate, paths_.key);
-      // While only one of the two is replaced they do not fit; the next look finds both.
+      // While only one of the two is replaced they do not fit; the next look finds both, or it is a mistake.
       if (loaded) {
         context_ = loaded.take();
         stamp_ = stamp;
+      } else if (std::exchange(unusable_, stamp) != stamp) {
+        told_ = false;
+      } else if (!std::exchange(told_, true)) {
+        on_problem_(loaded.error());
       }
     }
   }

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -42,18 +43,24 @@ Result<CertificatePaths> make_self_signed(const std::string& directory);
 
 class CertificateFiles {
  public:
-  static Result<std::unique_ptr<CertificateFiles>> open(CertificatePaths paths);
+  // `on_problem` is told once of each change that cannot be used.
+  static Result<std::unique_ptr<CertificateFiles>> open(CertificatePaths paths,
+                                                        std::function<void(const Error&)> on_problem);
   // The context of the files as they are now. Files that changed but cannot be used leave the old one in
   // place.
   std::shared_ptr<const ServerTls> current();
 
  private:
-  explicit CertificateFiles(CertificatePaths paths) : paths_(std::move(paths)) {}
+  CertificateFiles(CertificatePaths paths, std::function<void(const Error&)> on_problem)
+      : paths_(std::move(paths)), on_problem_(std::move(on_problem)) {}
   const CertificatePaths paths_;
+  const std::function<void(const Error&)> on_problem_;
   std::mutex mutex_;
   std::shared_ptr<const ServerTls> context_;  // guarded by mutex_
   uint64_t looked_us_ = 0;                    // guarded by mutex_
   std::string stamp_;                         // guarded by mutex_: what the files looked like
+  std::string unusable_;                      // guarded by mutex_: the same, when they last did not fit
+  bool told_ = false;                         // guarded by mutex_: of that
 };
 
 class TlsSession {

@@ -1,6 +1,7 @@
 // Pictures by their structure: what is drawn, that the cut is red, and that no text lies on another.
-#include "base/svg.h"
 #include "plan/picture.h"
+#include "base/svg.h"
+#include "base/xml_text.h"
 
 #include <gtest/gtest.h>
 

@@ -16,6 +16,7 @@ namespace millrace::python {
 namespace py = pybind11;
 
 void bind_dataset(py::module_& module);
+void bind_decoding(py::module_& module);
 void bind_names(py::module_& module);
 void bind_planning(py::module_& module);
 void bind_pls_plan(py::module_& module);

@@ -1,14 +1,11 @@
-// Catalogues, loaders and their batches: columns become numpy arrays over the batch's own memory.
-#include <pybind11/numpy.h>
+// Catalogues, loaders and what comes out of them.
 #include <pybind11/stl.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <future>
-#include <map>
 
 #include "base/units.h"
-#include "decode/inflate.h"
 #include "loader/loader.h"
 #include "loader/quality.h"
 #include "loader/random_access.h"
@@ -16,148 +13,15 @@
 #include "loader/spec.h"
 #include "loader/state.h"
 #include "python/bindings.h"
+#include "python/columns.h"
 
 namespace millrace::python {
 
 namespace {
 
-using loader::Batch;
-using loader::Column;
-using SharedBatch = std::shared_ptr<Batch>;
+using SharedBatch = std::shared_ptr<loader::Batch>;
 
 constexpr uint64_t kLookForSignalsMs = 100;
-
-// Made once: asking numpy by name costs more than the rest of handing over.
-py::dtype numpy_dtype(decode::DType dtype) {
-  // Never destroyed: the interpreter may be gone by then.
-  static auto& known = *new std::map<decode::DType, py::dtype>();
-  const auto found = known.find(dtype);
-  if (found != known.end()) return found->second;
-  return known.emplace(dtype, py::dtype(std::string(decode::numpy_name(dtype)))).first->second;
-}
-
-// An array over memory that the batch owns; the batch lives as long as the array.
-py::array array_over(const SharedBatch& batch, const void* memory, decode::DType dtype,
-                     const std::vector<uint64_t>& shape, const std::vector<py::ssize_t>& strides = {}) {
-  const py::capsule owner(new SharedBatch(batch), [](void* held) { delete static_cast<SharedBatch*>(held); });
-  return py::array(numpy_dtype(dtype), std::vector<py::ssize_t>(shape.begin(), shape.end()), strides, memory,
-                   owner);
-}
-
-const std::byte* memory_of(const Column& column) {
-  return column.memory.memory.get();
-}
-
-py::object dense_column(const SharedBatch& batch, const Column& column) {
-  std::vector<uint64_t> shape = {batch->size};
-  shape.insert(shape.end(), column.item_shape.begin(), column.item_shape.end());
-  return array_over(batch, memory_of(column), column.dtype, shape);
-}
-
-py::list bytes_column(const SharedBatch& batch, const Column& column) {
-  py::list found(batch->size);
-  for (size_t i = 0; i < batch->size; ++i) {
-    const loader::Piece piece = column.pieces[i];
-    found[i] = py::bytes(reinterpret_cast<const char*>(memory_of(column)) + piece.offset, piece.size);
-  }
-  return found;
-}
-
-// The whole memory and, per sample, where its bytes begin and how many there are.
-py::tuple ragged_column(const SharedBatch& batch, const Column& column) {
-  py::array_t<int64_t> places({static_cast<py::ssize_t>(batch->size), py::ssize_t{2}});
-  auto view = places.mutable_unchecked<2>();
-  uint64_t end = 0;
-  for (size_t i = 0; i < batch->size; ++i) {
-    const loader::Piece piece = column.pieces[i];
-    view(static_cast<py::ssize_t>(i), 0) = static_cast<int64_t>(piece.offset);
-    view(static_cast<py::ssize_t>(i), 1) = static_cast<int64_t>(piece.size);
-    end = std::max(end, piece.offset + piece.size);
-  }
-  return py::make_tuple(array_over(batch, memory_of(column), decode::DType::kUint8, {end}), places);
-}
-
-py::array single_array(const SharedBatch& batch, const Column& column, const loader::ArrayPlace& place) {
-  std::vector<py::ssize_t> strides;
-  if (place.fortran) {
-    auto step = static_cast<py::ssize_t>(decode::item_bytes(place.dtype));
-    for (const uint64_t extent : place.shape) {
-      strides.push_back(step);
-      step *= static_cast<py::ssize_t>(extent);
-    }
-  }
-  return array_over(batch, memory_of(column) + place.elements.offset, place.dtype, place.shape, strides);
-}
-
-// One array where every sample has the same type and shape and lies at the same distance; else a list.
-py::object array_column(const SharedBatch& batch, const Column& column) {
-  const std::vector<loader::ArrayPlace>& arrays = column.arrays;
-  const auto alike = [&](size_t i) {
-    return arrays[i].dtype == arrays[0].dtype && arrays[i].shape == arrays[0].shape && !arrays[i].fortran;
-  };
-  const uint64_t step = batch->size > 1 ? arrays[1].elements.offset - arrays[0].elements.offset : 0;
-  bool is_dense = batch->size > 0 && alike(0);
-  for (size_t i = 1; i < batch->size && is_dense; ++i)
-    is_dense = alike(i) && arrays[i].elements.offset == arrays[0].elements.offset + i * step;
-  if (is_dense) {
-    std::vector<uint64_t> shape = {batch->size};
-    std::vector<py::ssize_t> strides = {static_cast<py::ssize_t>(step)};
-    auto item = static_cast<py::ssize_t>(decode::item_bytes(arrays[0].dtype));
-    std::vector<py::ssize_t> inner(arrays[0].shape.size());
-    for (size_t i = inner.size(); i-- > 0;) {
-      inner[i] = item;
-      item *= static_cast<py::ssize_t>(arrays[0].shape[i]);
-    }
-    shape.insert(shape.end(), arrays[0].shape.begin(), arrays[0].shape.end());
-    strides.insert(strides.end(), inner.begin(), inner.end());
-    return array_over(batch, memory_of(column) + arrays[0].elements.offset, arrays[0].dtype, shape, strides);
-  }
-  py::list found(batch->size);
-  for (size_t i = 0; i < batch->size; ++i) found[i] = single_array(batch, column, arrays[i]);
-  return found;
-}
-
-py::list image_column(const SharedBatch& batch, const Column& column, const decode::TransformSpec& spec) {
-  py::list found(batch->size);
-  for (size_t i = 0; i < batch->size; ++i) {
-    const decode::RaggedImage& image = column.images[i];
-    const uint64_t channels = decode::count(image.channels);
-    const std::vector<uint64_t> shape =
-        spec.layout == decode::TransformSpec::Layout::kChw
-            ? std::vector<uint64_t>{channels, image.size.height, image.size.width}
-            : std::vector<uint64_t>{image.size.height, image.size.width, channels};
-    found[i] = array_over(batch, image.bytes.data(), column.dtype, shape);
-  }
-  return found;
-}
-
-py::object column_of(const SharedBatch& batch, const loader::Recipe& recipe, size_t number) {
-  const Column& column = batch->columns[number];
-  switch (column.kind) {
-    case loader::FieldKind::kKey: {
-      py::list keys(batch->size);
-      for (size_t i = 0; i < batch->size; ++i) keys[i] = to_text(column.texts[i]);
-      return keys;
-    }
-    case loader::FieldKind::kBytes:
-      if (recipe.fields[number].ragged) return ragged_column(batch, column);
-      return bytes_column(batch, column);
-    case loader::FieldKind::kArray:
-      return array_column(batch, column);
-    case loader::FieldKind::kLabel:
-      return dense_column(batch, column);
-    case loader::FieldKind::kImage:
-      if (column.item_bytes == 0) return image_column(batch, column, recipe.fields[number].image);
-      return dense_column(batch, column);
-  }
-  return py::none();
-}
-
-py::tuple columns_of(const SharedBatch& batch, const loader::Recipe& recipe) {
-  py::tuple columns(batch->columns.size());
-  for (size_t i = 0; i < batch->columns.size(); ++i) columns[i] = column_of(batch, recipe, i);
-  return columns;
-}
 
 // Opened data set and the stores its addresses lead to.
 struct CatalogueHandle {
@@ -166,7 +30,7 @@ struct CatalogueHandle {
 };
 
 CatalogueHandle open_catalogue(std::vector<std::string> names, std::vector<std::vector<std::string>> mirrors,
-                               std::string index_cache, bool indexed) {
+                               std::string index_cache, bool indexed, const std::string& key_rule) {
   // Stores of its own, so that a signal can end what is under way.
   const auto lifeline = std::make_shared<net::Lifeline>();
   CatalogueHandle handle;
@@ -176,6 +40,7 @@ CatalogueHandle open_catalogue(std::vector<std::string> names, std::vector<std::
   options.mirrors = std::move(mirrors);
   options.index_cache = std::move(index_cache);
   options.indexed = indexed;
+  options.key_rule = value_or_raise(tar::parse_key_rule(key_rule));
   auto opening =
       std::async(std::launch::async, [&] { return loader::Catalogue::open(*handle.stores, options); });
   while (true) {
@@ -191,14 +56,42 @@ CatalogueHandle open_catalogue(std::vector<std::string> names, std::vector<std::
   return handle;
 }
 
+// The samples of the batch that was handed over last, for whoever has to say where one of them lies.
+class Places {
+ public:
+  explicit Places(std::shared_ptr<const loader::Catalogue> catalogue) : catalogue_(std::move(catalogue)) {}
+  void take(loader::Batch& batch) { samples_ = std::move(batch.samples); }
+  // The shard's name and the place in words.
+  py::tuple place(size_t slot) const {
+    const loader::SampleRef sample = samples_.at(slot);
+    const loader::Shard& shard = catalogue_->shards()[sample.shard];
+    return py::make_tuple(to_text(shard.name()), to_text(catalogue_->place_of(sample)));
+  }
+
+ private:
+  const std::shared_ptr<const loader::Catalogue> catalogue_;
+  std::vector<loader::SampleRef> samples_;
+};
+
 // Threads do not survive a fork: a forked process must not wait for them, nor pretend that they run.
 class LoaderHandle {
  public:
+  // `position`, where it is given, always is that of the first batch that was not handed out yet.
   LoaderHandle(const CatalogueHandle& catalogue, const loader::Recipe& recipe, const loader::Start& start,
-               std::shared_ptr<loader::PixelKeep> keep)
-      : stores_(catalogue.stores) {
-    loader_ =
-        value_or_raise(loader::Loader::open(catalogue.catalogue, recipe, start, {std::move(keep), nullptr}));
+               loader::Companions companions, std::shared_ptr<loader::State> position)
+      : stores_(catalogue.stores),
+        position_(position ? std::move(position) : std::make_shared<loader::State>()),
+        end_epoch_(start.epoch + start.epochs),
+        streamed_by_(catalogue.catalogue->is_indexed() ? 0 : start.world),
+        places_(catalogue.catalogue) {
+    if (streamed_by_ > 0 && start.batch > 0 && position_->world > 0 && position_->world != start.world) {
+      raise(make_error(Code::kInvalid,
+                       "the state was taken by {} ranks, here are {}: streamed shards are dealt to ranks",
+                       position_->world, start.world)
+                .with_hint("go on with as many ranks, or leave out indexed=False"));
+    }
+    if (catalogue.catalogue->is_indexed()) batches_ = loader::count_batches(*catalogue.catalogue, recipe);
+    loader_ = value_or_raise(loader::Loader::open(catalogue.catalogue, recipe, start, std::move(companions)));
   }
   ~LoaderHandle() {
     if (::getpid() != process_) {
@@ -209,10 +102,12 @@ class LoaderHandle {
     loader_.reset();
   }
 
-  py::object next() {
+  // The columns of the next batch; None at the end.
+  py::object take() {
     loader::Loader& own = get();
     const InUse use(in_use_);
-    bool settled = false;
+    // A batch that is ready is not worth letting go of the GIL.
+    bool settled = own.wait(0);
     while (!settled) {
       {
         const py::gil_scoped_release release;
@@ -221,11 +116,19 @@ class LoaderHandle {
       if (PyErr_CheckSignals() != 0) throw py::error_already_set();
     }
     auto taken = own.next();
-    const auto faults = own.faults();
-    const SharedBatch batch = value_or_raise(std::move(taken), faults.empty() ? "" : faults.back().shard);
-    if (!batch) return py::none();
-    return py::make_tuple(batch->epoch, batch->number, columns_of(batch, own.recipe()));
+    if (!taken) raise(taken.error());
+    const SharedBatch batch = taken.take();
+    if (!batch) {
+      *position_ = {end_epoch_, 0, 0};
+      return py::none();
+    }
+    const bool is_last = batch->number + 1 >= batches_;
+    *position_ = is_last ? loader::State{batch->epoch + 1, 0, 0}
+                         : loader::State{batch->epoch, batch->number + 1, streamed_by_};
+    places_.take(*batch);
+    return columns_of(batch, own.recipe());
   }
+  py::tuple place(size_t slot) const { return places_.place(slot); }
   void stop() {
     const py::gil_scoped_release release;
     get().stop();
@@ -241,15 +144,47 @@ class LoaderHandle {
 
  private:
   const std::shared_ptr<transfer::Stores> stores_;
+  const std::shared_ptr<loader::State> position_;
+  const uint64_t end_epoch_;
+  const uint64_t streamed_by_;  // how many ranks; 0: the shards are indexed
+  Places places_;
+  uint64_t batches_ = UINT64_MAX;  // in an epoch; a stream does not know
   std::unique_ptr<loader::Loader> loader_;
   const pid_t process_ = ::getpid();
   bool in_use_ = false;
 };
 
+PyObject* take_batch(PyObject* held, PyObject*) noexcept {
+  try {
+    auto& handle = *static_cast<std::shared_ptr<LoaderHandle>*>(PyCapsule_GetPointer(held, nullptr));
+    return handle->take().release().ptr();
+  } catch (py::error_already_set& error) {
+    error.restore();
+  } catch (const py::builtin_exception& error) {
+    error.set_error();
+  } catch (const std::bad_alloc&) {
+    PyErr_NoMemory();
+  } catch (const std::exception& error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what());
+  }
+  return nullptr;
+}
+
+// take() as a function of Python's own, past pybind11's: finding method and object in its tables takes longer
+// than all the rest where the caches hold something else, as they do after every training step.
+py::object make_take(const std::shared_ptr<LoaderHandle>& handle) {
+  static PyMethodDef method{"take", &take_batch, METH_NOARGS,
+                            "The columns of the next batch; None at the end."};
+  const py::capsule held(new std::shared_ptr<LoaderHandle>(handle),
+                         [](void* own) { delete static_cast<std::shared_ptr<LoaderHandle>*>(own); });
+  return py::reinterpret_steal<py::object>(PyCFunction_New(&method, held.ptr()));
+}
+
 struct AccessHandle {
   std::shared_ptr<transfer::Stores> stores;
   std::unique_ptr<loader::RandomAccess> access;
   loader::Recipe recipe;
+  Places places;
   const pid_t process = ::getpid();
 
   ~AccessHandle() {
@@ -260,11 +195,30 @@ struct AccessHandle {
     Result<SharedBatch> batch;
     {
       const py::gil_scoped_release release;
-      batch = access->get(numbers, epoch);
+      batch = access->get(numbers, epoch, [] {
+        const py::gil_scoped_acquire acquire;
+        return PyErr_CheckSignals() == 0;
+      });
     }
-    return columns_of(value_or_raise(std::move(batch)), recipe);
+    if (PyErr_Occurred() != nullptr) throw py::error_already_set();
+    const SharedBatch taken = value_or_raise(std::move(batch));
+    places.take(*taken);
+    return columns_of(taken, recipe);
   }
 };
+
+// One value is for all channels, as in torchvision.
+template <typename Values>
+void set_by_channel(Values& into, const std::vector<float>& given, decode::Channels channels) {
+  const size_t wanted = decode::count(channels);
+  if (given.empty()) return;
+  if (given.size() != 1 && given.size() != wanted) {
+    raise(make_error(Code::kInvalid, "normalize has {} values for {} channels", given.size(), wanted)
+              .with_hint("one for each channel, or one for all"));
+  }
+  for (size_t channel = 0; channel < wanted; ++channel)
+    into[channel] = given.size() == 1 ? given[0] : given[channel];
+}
 
 decode::TransformSpec image_spec(const py::dict& options) {
   decode::TransformSpec spec;
@@ -275,10 +229,8 @@ decode::TransformSpec image_spec(const py::dict& options) {
   std::tie(spec.scale_from, spec.scale_to) = options["scale"].cast<std::pair<double, double>>();
   std::tie(spec.ratio_from, spec.ratio_to) = options["ratio"].cast<std::pair<double, double>>();
   spec.flip = options["flip"].cast<bool>();
-  const auto mean = options["mean"].cast<std::vector<float>>();
-  const auto deviation = options["std"].cast<std::vector<float>>();
-  std::copy_n(mean.begin(), std::min<size_t>(mean.size(), 4), spec.mean.begin());
-  std::copy_n(deviation.begin(), std::min<size_t>(deviation.size(), 4), spec.deviation.begin());
+  set_by_channel(spec.mean, options["mean"].cast<std::vector<float>>(), spec.channels);
+  set_by_channel(spec.deviation, options["std"].cast<std::vector<float>>(), spec.channels);
   return spec;
 }
 
@@ -319,7 +271,7 @@ void bind_handles(py::module_& module) {
   py::class_<CatalogueHandle>(module, "Catalogue")
       .def(py::init(&open_catalogue), py::arg("names"),
            py::arg("mirrors") = std::vector<std::vector<std::string>>(), py::arg("index_cache") = "",
-           py::arg("indexed") = true)
+           py::arg("indexed") = true, py::arg("key_rule") = "first-dot")
       .def_property_readonly("samples", [](const CatalogueHandle& own) { return own.catalogue->samples(); })
       .def_property_readonly("shards",
                              [](const CatalogueHandle& own) { return own.catalogue->shards().size(); })
@@ -358,13 +310,12 @@ void bind_handles(py::module_& module) {
                     return joined;
                   })
       .def("format_state",
-           [](const CatalogueHandle& own, const loader::Recipe& recipe, uint64_t epoch, uint64_t batch) {
-             return loader::format_state({epoch, batch}, *own.catalogue, recipe);
+           [](const CatalogueHandle& own, const loader::Recipe& recipe, const loader::State& position) {
+             return loader::format_state(position, *own.catalogue, recipe);
            })
       .def("parse_state",
            [](const CatalogueHandle& own, const loader::Recipe& recipe, const std::string& text) {
-             const loader::State state = value_or_raise(loader::parse_state(text, *own.catalogue, recipe));
-             return py::make_tuple(state.epoch, state.batch);
+             return value_or_raise(loader::parse_state(text, *own.catalogue, recipe));
            })
       .def("shuffle_quality", [](const CatalogueHandle& own, const loader::Recipe& recipe, uint64_t epoch,
                                  const std::vector<int64_t>& labels) {
@@ -378,12 +329,27 @@ void bind_handles(py::module_& module) {
         }
         return value_or_raise(std::move(text));
       });
+  py::class_<loader::State, std::shared_ptr<loader::State>>(module, "Position")
+      .def(py::init([](uint64_t epoch, uint64_t batch) { return loader::State{epoch, batch, 0}; }),
+           py::arg("epoch") = 0, py::arg("batch") = 0)
+      .def_readwrite("epoch", &loader::State::epoch)
+      .def_readwrite("batch", &loader::State::batch)
+      .def_readwrite("world", &loader::State::world)
+      .def(
+          py::pickle([](const loader::State& own) { return py::make_tuple(own.epoch, own.batch, own.world); },
+                     [](const py::tuple& kept) {
+                       return loader::State{kept[0].cast<uint64_t>(), kept[1].cast<uint64_t>(),
+                                            kept[2].cast<uint64_t>()};
+                     }));
   py::class_<loader::Recipe>(module, "Recipe").def(py::init(&make_recipe));
   py::class_<loader::PixelKeep, std::shared_ptr<loader::PixelKeep>>(module, "PixelKeep")
-      .def(py::init([](uint64_t most_bytes, uint32_t max_side, const std::string& directory) {
-             return value_or_raise(loader::PixelKeep::open({most_bytes, max_side, directory}));
+      .def(py::init([](uint64_t most_bytes, uint32_t max_side, const std::string& directory,
+                       const CatalogueHandle& catalogue, const loader::Recipe& recipe) {
+             const uint64_t identity = loader::pixels_identity(*catalogue.catalogue, recipe, max_side);
+             return value_or_raise(loader::PixelKeep::open({most_bytes, max_side, directory, identity}));
            }),
-           py::arg("most_bytes"), py::arg("max_side"), py::arg("directory") = "")
+           py::arg("most_bytes"), py::arg("max_side"), py::arg("directory"), py::arg("catalogue"),
+           py::arg("recipe"))
       .def_property_readonly("bytes", &loader::PixelKeep::bytes)
       .def_property_readonly("images", &loader::PixelKeep::images);
 }
@@ -392,39 +358,40 @@ void bind_handles(py::module_& module) {
 
 void bind_dataset(py::module_& module) {
   bind_handles(module);
-  py::class_<LoaderHandle>(module, "Loader")
+  py::class_<LoaderHandle, std::shared_ptr<LoaderHandle>>(module, "Loader")
       .def(py::init([](const CatalogueHandle& catalogue, const loader::Recipe& recipe, uint64_t epoch,
                        uint64_t batch, uint64_t epochs, uint64_t rank, uint64_t world, uint64_t step,
-                       std::shared_ptr<loader::PixelKeep> keep) {
-             return std::make_unique<LoaderHandle>(
-                 catalogue, recipe, loader::Start{epoch, batch, epochs, rank, world, step}, std::move(keep));
+                       std::shared_ptr<loader::PixelKeep> keep, std::shared_ptr<loader::State> position) {
+             return std::make_shared<LoaderHandle>(
+                 catalogue, recipe, loader::Start{epoch, batch, epochs, rank, world, step},
+                 loader::Companions{std::move(keep), nullptr}, std::move(position));
            }),
            py::arg("catalogue"), py::arg("recipe"), py::arg("epoch") = 0, py::arg("batch") = 0,
            py::arg("epochs") = 1, py::arg("rank") = 0, py::arg("world") = 1, py::arg("step") = 1,
-           py::arg("keep") = nullptr)
-      .def("next", &LoaderHandle::next)
+           py::arg("keep") = nullptr, py::arg("position") = nullptr)
+      .def_property_readonly("take", &make_take)
       .def("stop", &LoaderHandle::stop)
+      .def("place", &LoaderHandle::place, py::arg("slot"))
+      // Time that functions of Python took, between batches.
+      .def("note_python", [](LoaderHandle& own, uint64_t ns) { own.get().note_python(ns); })
       .def("report", [](LoaderHandle& own) { return loader::format_report(loader::make_report(own.get())); })
       .def("report_json",
            [](LoaderHandle& own) { return loader::format_report_json(loader::make_report(own.get())); })
       .def("faults", [](LoaderHandle& own) {
         py::list found;
         for (const loader::Fault& fault : own.get().faults())
-          found.append(py::make_tuple(to_text(fault.shard), to_text(fault.what), fault.epoch, fault.batch));
+          found.append(py::make_tuple(to_text(fault.shard), to_text(fault.what), to_text(fault.stage),
+                                      fault.epoch, fault.batch));
         return found;
       });
   py::class_<AccessHandle>(module, "RandomAccess")
       .def(py::init([](const CatalogueHandle& catalogue, const loader::Recipe& recipe) {
-        auto handle = std::make_unique<AccessHandle>();
-        handle->stores = catalogue.stores;
-        handle->recipe = recipe;
-        handle->access = value_or_raise(loader::RandomAccess::open(catalogue.catalogue, recipe));
-        return handle;
+        return std::unique_ptr<AccessHandle>(new AccessHandle{
+            catalogue.stores, value_or_raise(loader::RandomAccess::open(catalogue.catalogue, recipe)), recipe,
+            Places(catalogue.catalogue)});
       }))
-      .def("get", &AccessHandle::get, py::arg("numbers"), py::arg("epoch") = 0);
-  module.def("gunzip", [](const std::string& bytes, uint64_t most) {
-    return py::bytes(value_or_raise(decode::gunzip(bytes, most)));
-  });
+      .def("get", &AccessHandle::get, py::arg("numbers"), py::arg("epoch") = 0)
+      .def("place", [](const AccessHandle& own, size_t slot) { return own.places.place(slot); });
   module.def("parse_bytes", [](const std::string& text) { return value_or_raise(parse_bytes(text)); });
 }
 

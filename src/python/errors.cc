@@ -18,10 +18,12 @@ py::object make_exception(const Error& error, const std::string& shard) {
     offset = py::int_(place->offset);
     if (!place->member.empty()) member = to_text(place->member);
   }
+  const std::string& concerned = error.shard().empty() ? shard : error.shard();
   return py::module_::import("millrace.errors")
       .attr("make_error")(std::string(code_name(error.code())), to_text(error.message()),
-                          to_text(error.hint()), shard.empty() ? py::object(py::none()) : to_text(shard),
-                          member, offset);
+                          to_text(error.hint()),
+                          concerned.empty() ? py::object(py::none()) : to_text(concerned), member, offset,
+                          error.stage().empty() ? py::object(py::none()) : to_text(error.stage()));
 }
 
 void raise(const Error& error, const std::string& shard) {

@@ -30,6 +30,7 @@ PYBIND11_MODULE(_core, module) {
   module.attr("version") = MILLRACE_VERSION;
   keep_freed_memory();
   bind_dataset(module);
+  bind_decoding(module);
   bind_names(module);
   bind_planning(module);
   bind_pls_plan(module);

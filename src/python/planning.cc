@@ -1,10 +1,13 @@
-// Where a data set should live, as `millrace plan place` says it.
+// Where a data set should live, as `millrace plan place` says it, and what memory there is for it.
+#include "base/memory_info.h"
 #include "plan/place.h"
 #include "python/bindings.h"
 
 namespace millrace::python {
 
 void bind_planning(py::module_& module) {
+  module.def("available_memory", &available_memory,
+             "Bytes that the system could still give, page cache included.");
   module.def(
       "place",
       [](uint64_t dataset, uint64_t nodes, uint64_t gpu_memory, uint64_t ram, uint64_t local) {

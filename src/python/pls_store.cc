@@ -111,9 +111,12 @@ exchange::ExchangeOptions options_from(const py::dict& options) {
     }
     try {
       return (*choose)(ids, labels, count).cast<std::vector<uint32_t>>();
-    } catch (const std::exception&) {
-      return std::vector<uint32_t>();  // refused by the plan, with the reason that it chose nothing
+    } catch (py::error_already_set& error) {
+      // Nobody up this thread's stack could take it; the plan refuses that nothing was chosen.
+      error.discard_as_unraisable("the function that chooses samples");
+    } catch (const std::exception&) {  // it gave something that is no list of numbers
     }
+    return std::vector<uint32_t>();
   };
   return found;
 }
@@ -166,8 +169,8 @@ py::dict stats_of(ExchangeHandle& own) {
   found["prepare_seconds"] = stats.prepare_seconds;
   found["exposed_seconds"] = stats.exposed_seconds;
   found["fraction"] = stats.fraction;
-  found["label_distance"] = stats.balance.distance;
-  found["label_floor"] = stats.balance.floor;
+  found["label_distance"] = stats.balance ? py::object(py::float_(stats.balance->distance)) : py::none();
+  found["label_floor"] = stats.balance ? py::object(py::float_(stats.balance->floor)) : py::none();
   found["peak_bytes"] = stats.peak_bytes;
   return found;
 }
@@ -177,14 +180,17 @@ struct SourceHandle {
   std::shared_ptr<exchange::IngestSource> source;
 };
 
-SourceHandle open_source(const std::vector<std::string>& names, const std::vector<std::string>& classes) {
+SourceHandle open_source(const std::vector<std::string>& names, const exchange::FolderOptions& of_folder) {
   SourceHandle found;
   found.stores = value_or_raise(shared_stores());
   Result<std::unique_ptr<exchange::IngestSource>> opened;
   {
     const py::gil_scoped_release release;
     if (names.size() == 1 && std::filesystem::is_directory(names.front())) {
-      opened = exchange::open_folder(names.front(), classes);
+      opened = exchange::open_folder(names.front(), of_folder);
+    } else if (!of_folder.extensions.empty()) {
+      opened =
+          make_error(Code::kInvalid, "extensions are for a directory of files: {} is none", names.front());
     } else {
       auto expanded = shard::expand_names(names, found.stores.get());
       if (expanded) {
@@ -208,6 +214,7 @@ std::vector<exchange::Manifest> ingest(const SourceHandle& source, const std::st
   chosen.ranks = options["ranks"].cast<std::vector<uint32_t>>();
   chosen.classes = options["classes"].cast<std::vector<std::string>>();
   chosen.label_field = options["label"].cast<std::string>();
+  chosen.sharers = options["sharers"].cast<std::vector<uint32_t>>();
   chosen.first_id = options["first_id"].cast<uint64_t>();
   chosen.all = options["all"].cast<uint64_t>();
   Result<std::vector<exchange::Manifest>> made;
@@ -228,7 +235,7 @@ void bind_store(py::module_& module) {
       .def("__len__", &SampleStore::size)
       .def_property_readonly("directory", &SampleStore::directory)
       .def_property_readonly("is_current", &SampleStore::is_current)
-      .def_property_readonly("epoch", [](const SampleStore& own) { return own.manifest().epoch; })
+      .def_property_readonly("epoch", [](const SampleStore& own) { return own.manifest().exchanges(); })
       .def_property_readonly("world", [](const SampleStore& own) { return own.manifest().world; })
       .def_property_readonly("samples", [](const SampleStore& own) { return own.manifest().samples; })
       .def_property_readonly("classes", [](const SampleStore& own) { return own.manifest().classes; })
@@ -262,15 +269,29 @@ void bind_store(py::module_& module) {
 
 void bind_ingest(py::module_& module) {
   py::class_<SourceHandle>(module, "PlsSource")
-      .def(py::init(&open_source), py::arg("names"), py::arg("classes") = std::vector<std::string>())
+      .def(py::init([](const std::vector<std::string>& names, const std::vector<std::string>& classes,
+                       const std::vector<std::string>& extensions) {
+             return open_source(names, {classes, extensions});
+           }),
+           py::arg("names"), py::arg("classes") = std::vector<std::string>(),
+           py::arg("extensions") = std::vector<std::string>())
       .def_property_readonly("samples", [](const SourceHandle& own) { return own.source->samples(); })
-      .def_property_readonly("classes", [](const SourceHandle& own) { return own.source->classes(); });
+      .def_property_readonly("classes", [](const SourceHandle& own) { return own.source->classes(); })
+      .def_property_readonly("fingerprint",
+                             [](const SourceHandle& own) { return own.source->fingerprint(); });
   py::class_<exchange::Manifest>(module, "PlsManifest").def_readonly("classes", &exchange::Manifest::classes);
   module.def("pls_ingest", &ingest);
   module.def("pls_finish_ingest",
              [](const std::string& root, const std::vector<exchange::Manifest>& manifests, uint32_t classes) {
                value_or_raise(exchange::finish_ingest(root, manifests, classes), root);
              });
+  module.def(
+      "pls_read_classes",
+      [](const std::string& path, bool sort) {
+        const auto order = sort ? exchange::ClassOrder::kByName : exchange::ClassOrder::kByLine;
+        return value_or_raise(exchange::read_classes(path, order), path);
+      },
+      py::arg("path"), py::arg("sort"));
   module.def("pls_rank_directory", &exchange::rank_directory);
   module.def("pls_count_stores", &exchange::count_stores);
   module.def("pls_redeal", [](const std::string& root, uint32_t world, const py::dict& options) {
@@ -295,7 +316,8 @@ void bind_pls_store(py::module_& module) {
       .def_property_readonly("size", [](const GroupHandle& own) { return own.group->size(); })
       .def("gather", &gather, py::arg("said"), py::arg("timeout") = 600.0)
       .def("split", &split)
-      .def("node", [](const GroupHandle& own) { return value_or_raise(own.group->node()); });
+      .def("node", [](const GroupHandle& own) { return value_or_raise(own.group->node()); })
+      .def("abort", [](const GroupHandle&, int code) { exchange::abort_mpi(code); });
   py::class_<ExchangeHandle>(module, "PlsExchange")
       .def(py::init<const std::string&, const GroupHandle&, const py::dict&>(), py::arg("directory"),
            py::arg("group"), py::arg("options"))

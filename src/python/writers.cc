@@ -135,9 +135,16 @@ class ShardWriter : public Guarded<shard::ShardWriter> {
               const std::optional<std::string>& compression, bool index, const std::string& key_rule) {
     name_ = pattern;
     stores_ = value_or_raise(shared_stores());
-    writer_ =
-        std::make_unique<shard::ShardWriter>(value_or_raise(shard::OutputName::parse(pattern)), limits,
-                                             output_options(compression, index, key_rule, stores_.get()));
+    shard::OutputName name = value_or_raise(shard::OutputName::parse(pattern));
+    const shard::ShardLimits usual;
+    const bool limited = limits.max_bytes != usual.max_bytes || limits.max_samples != usual.max_samples;
+    if (limited && !name.numbered()) {
+      raise(make_error(Code::kInvalid, "max_bytes and max_samples need a numbered name, and {} has no %06d",
+                       pattern),
+            pattern);
+    }
+    writer_ = std::make_unique<shard::ShardWriter>(
+        std::move(name), limits, output_options(compression, index, key_rule, stores_.get()));
   }
   py::list finish() {
     auto summaries = without_gil([&] {

@@ -22,7 +22,7 @@ Result<std::string> build_index(const std::string& shard, const InputOptions& op
     if (got == 0) break;
     MR_TRY(feed.add_tar({reinterpret_cast<const char*>(buffer.data()), got}));
   }
-  return feed.finish(input->compression()).within(shard);
+  return feed.finish(input->compression());
 }
 
 Result<IndexReport> make_index(const std::string& shard, const InputOptions& options) {

@@ -15,7 +15,7 @@ Result<std::unique_ptr<FileSource>> FileSource::open(const std::string& name, tr
   if (net::is_url(name)) {
     if (stores == nullptr) return make_error(Code::kInvalid, "{}: addresses cannot be read here", name);
     const transfer::Location object = MR_TRY(stores->find(name));
-    source->object_ = MR_TRY(net::RangedReader::open(object.store->client(), object.url, {}, etag));
+    source->object_ = MR_TRY(net::RangedReader::open(object.store->client(), object.url, {{}, etag, {}}));
     return source;
   }
   if (is_pipe(name)) {

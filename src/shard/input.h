@@ -42,6 +42,8 @@ class FileSource final : public tar::ByteSource {
   // Every stored byte passes here too, and none is skipped.
   void tap(std::function<void(std::string_view)> tap) { tap_ = std::move(tap); }
   const std::string& name() const { return name_; }
+  // A file that can be read at any place.
+  bool is_seekable() const { return seekable_; }
 
  private:
   explicit FileSource(std::string name) : name_(std::move(name)) {}

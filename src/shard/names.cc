@@ -81,11 +81,12 @@ std::optional<Names> counted(std::string_view text, size_t at, size_t& end) {
   return names;
 }
 
-Result<Names> expand_one(std::string_view text) {
+// `specials` says what is undone: braces, or counts too.
+Result<Names> expand_one(std::string_view text, std::string_view specials) {
   Names names = {""};
   const std::string_view whole = text;
   while (!text.empty()) {
-    const size_t special = text.find_first_of("{@");
+    const size_t special = text.find_first_of(specials);
     if (special != 0) {
       MR_TRY(append_product(names, {std::string(text.substr(0, special))}, whole));
       text.remove_prefix(std::min(special, text.size()));
@@ -157,30 +158,24 @@ Status expand_globs(Names& names, const Names& expanded, transfer::Stores* store
 
 }  // namespace
 
-Result<Names> expand_braces(std::string_view specification) {
-  if (specification.empty()) return bad_names(specification, "is empty");
-  Names names;
-  while (true) {
-    const size_t separator = find_union(specification);
-    const Names expanded = MR_TRY(expand_one(specification.substr(0, separator)));
-    names.insert(names.end(), expanded.begin(), expanded.end());
-    if (names.size() > kMaxNames) return bad_names(specification, "names too many shards");
-    if (separator == std::string_view::npos) return names;
-    specification.remove_prefix(separator + 2);
-  }
+Result<Names> expand_braces(std::string_view address) {
+  if (address.empty()) return bad_names(address, "is empty");
+  return expand_one(address, "{");
 }
 
 Result<Names> expand_names(std::string_view specification, transfer::Stores* stores) {
   if (specification.empty()) return bad_names(specification, "is empty");
+  // A file that is really called so is meant itself, as a whole or as a part: a::b, me@2.tar, a[1].tar.
+  if (!net::is_url(specification) && file_exists(std::string(specification)))
+    return Names{std::string(specification)};
   Names names;
   while (true) {
     const size_t separator = find_union(specification);
     const std::string literal(specification.substr(0, separator));
-    // A file that is really called so is meant itself: me@2.tar, a[1].tar.
     if (!net::is_url(literal) && file_exists(literal)) {
       names.push_back(literal);
     } else {
-      const Names expanded = MR_TRY(expand_one(literal));
+      const Names expanded = MR_TRY(expand_one(literal, "{@"));
       MR_TRY(expand_globs(names, expanded, stores));
     }
     if (names.size() > kMaxNames) return bad_names(specification, "names too many shards");

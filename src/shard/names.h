@@ -26,8 +26,8 @@ Result<std::vector<std::string>> expand_names(std::string_view specification,
                                               transfer::Stores* stores = nullptr);
 Result<std::vector<std::string>> expand_names(const std::vector<std::string>& specifications,
                                               transfer::Stores* stores = nullptr);
-// Ranges, lists, counts and unions undone; globs left as they are written.
-Result<std::vector<std::string>> expand_braces(std::string_view specification);
+// Ranges and lists alone, for addresses of single objects: "photo@2x.png" and "a::b" are keys.
+Result<std::vector<std::string>> expand_braces(std::string_view address);
 
 class OutputName {
  public:

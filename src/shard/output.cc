@@ -4,7 +4,9 @@
 #include <fcntl.h>
 
 #include <algorithm>
+#include <set>
 
+#include "base/crc.h"
 #include "base/text.h"
 #include "net/url.h"
 #include "shard/input.h"
@@ -13,6 +15,8 @@ namespace millrace::shard {
 
 namespace {
 constexpr size_t kGatherBytes = 1 << 20;
+// From here on a copy costs more than a system call.
+constexpr size_t kWorthWriting = 64 << 10;
 constexpr uint64_t kWritebackStep = 16 << 20;
 
 // A name that promises what we do not write.
@@ -35,12 +39,14 @@ Status ShardFile::Sink::write(std::string_view first, std::string_view second) {
   hasher_.add(first);
   hasher_.add(second);
   bytes_ += first.size() + second.size();
-  if (gathered_.size() + first.size() > kGatherBytes)
-    MR_TRY(flush_with(first));
-  else
-    gathered_ += first;
-  if (gathered_.size() + second.size() > kGatherBytes) return flush_with(second);
-  gathered_ += second;
+  MR_TRY(gather(first));
+  return gather(second);
+}
+
+Status ShardFile::Sink::gather(std::string_view bytes) {
+  if (bytes.size() >= kWorthWriting || gathered_.size() + bytes.size() > kGatherBytes)
+    return flush_with(bytes);
+  gathered_ += bytes;
   return {};
 }
 
@@ -112,7 +118,8 @@ Status ShardFile::add(const tar::Sample& sample) {
   if (sample.copyable) {
     MR_TRY(writer_->copy(sample.blocks));
     for (const tar::Field& field : sample.fields) {
-      index_.add_field({field.field, start + (field.data_offset - sample.offset), field.bytes.size()});
+      index_.add_field({field.field, start + (field.data_offset - sample.offset), field.bytes.size(),
+                        crc32c(field.bytes)});
     }
   } else {
     for (const tar::Field& field : sample.fields) {
@@ -122,8 +129,8 @@ Status ShardFile::add(const tar::Sample& sample) {
       } else {
         MR_TRY(writer_->copy(field.blocks));
       }
-      index_.add_field(
-          {field.field, writer_->offset() - tar::padded(field.bytes.size()), field.bytes.size()});
+      index_.add_field({field.field, writer_->offset() - tar::padded(field.bytes.size()), field.bytes.size(),
+                        crc32c(field.bytes)});
     }
   }
   end_sample();
@@ -131,9 +138,15 @@ Status ShardFile::add(const tar::Sample& sample) {
 }
 
 Status ShardFile::add(std::string_view key, std::span<const NewField> fields) {
-  begin_sample(key);
+  MR_TRY(check_new(key, fields));
+  const uint64_t key_hash = hash64(key);
+  if (!seen_keys_.insert(key, key_hash)) {
+    return make_error(Code::kExists, "{}: there is a sample \"{}\" already", path_, printable(key))
+        .with_hint("all fields of a sample are written at once, and no two samples of a shard share a key");
+  }
+  start_sample(key, key_hash);
   for (const NewField& field : fields) {
-    MR_TRY(begin_field(field.field, field.bytes.size()));
+    MR_TRY(open_field(fmt::format("{}.{}", key, field.field), field.field, field.bytes.size()));
     MR_TRY(field_data(field.bytes));
     MR_TRY(end_field());
   }
@@ -155,6 +168,10 @@ void ShardFile::open_sample(std::string_view key, uint64_t key_hash) {
     return;
   }
   if (!seen_keys_.insert(key, key_hash)) ++repeated_keys_;
+  start_sample(key, key_hash);
+}
+
+void ShardFile::start_sample(std::string_view key, uint64_t key_hash) {
   sample_key_ = key;
   index_.begin_sample(writer_->offset(), key_hash);
   ++samples_;
@@ -171,11 +188,40 @@ Status ShardFile::check_name(std::string_view name, std::string_view key, std::s
                              tar::key_rule_name(options_.key_rule)));
 }
 
+// Before anything of it is written: what is refused leaves the shard as it was.
+Status ShardFile::check_new(std::string_view key, std::span<const NewField> fields) const {
+  if (fields.empty()) return make_error(Code::kInvalid, "sample \"{}\" has no fields", printable(key));
+  std::set<std::string_view> names;
+  for (const NewField& field : fields) {
+    MR_TRY(check_name(fmt::format("{}.{}", key, field.field), key, field.field));
+    if (!names.insert(field.field).second)
+      return make_error(Code::kInvalid, "sample \"{}\" has the field \"{}\" twice", printable(key),
+                        printable(field.field));
+  }
+  return {};
+}
+
 Status ShardFile::begin_field(std::string_view field, uint64_t size) {
   const std::string name = fmt::format("{}.{}", sample_key_, field);
   MR_TRY(check_name(name, sample_key_, field));
+  return open_field(name, field, size);
+}
+
+Status ShardFile::open_field(const std::string& name, std::string_view field, uint64_t size) {
   MR_TRY(writer_->begin({.name = name, .size = size}));
-  index_.add_field({field, writer_->offset(), size});
+  field_name_ = field;
+  field_ = {field_name_, writer_->offset(), size, 0};
+  return {};
+}
+
+Status ShardFile::field_data(std::string_view bytes) {
+  field_.crc = crc32c(bytes, field_.crc);
+  return writer_->data(bytes);
+}
+
+Status ShardFile::end_field() {
+  MR_TRY(writer_->end());
+  index_.add_field(field_);
   return {};
 }
 

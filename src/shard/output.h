@@ -56,7 +56,8 @@ class ShardFile {
 
   // The sample as it lies in its archive, where it can be copied; with new headers otherwise.
   Status add(const tar::Sample& sample);
-  // A new sample under fixed owner, mode and time. Key and field must be what a reader makes of their name.
+  // A new sample under fixed owner, mode and time. Key and field must be what a reader makes of their name;
+  // a key that came before, or a sample without fields, is refused.
   Status add(std::string_view key, std::span<const NewField> fields);
   // Blocks that belong to no sample.
   Status add_loose(std::string_view blocks);
@@ -64,8 +65,8 @@ class ShardFile {
   // A new sample whose fields are written piece by piece.
   void begin_sample(std::string_view key);
   Status begin_field(std::string_view field, uint64_t size);
-  Status field_data(std::string_view bytes) { return writer_->data(bytes); }
-  Status end_field() { return writer_->end(); }
+  Status field_data(std::string_view bytes);
+  Status end_field();
   void end_sample() { index_.end_sample(writer_->offset()); }
 
   uint64_t samples() const { return samples_; }
@@ -86,6 +87,7 @@ class ShardFile {
     uint64_t content_hash() const { return hasher_.value(); }
 
    private:
+    Status gather(std::string_view bytes);
     Status flush_with(std::string_view more);
 
     ShardFile& shard_;
@@ -102,6 +104,9 @@ class ShardFile {
   // A sample begins, unless it has the key of the last one: a reader will take them for one, and so does the
   // index.
   void open_sample(std::string_view key, uint64_t key_hash);
+  void start_sample(std::string_view key, uint64_t key_hash);
+  Status open_field(const std::string& name, std::string_view field, uint64_t size);
+  Status check_new(std::string_view key, std::span<const NewField> fields) const;
   Status check_name(std::string_view name, std::string_view key, std::string_view field) const;
   File& file() { return atomic_ ? atomic_->file() : stream_; }
 
@@ -115,6 +120,8 @@ class ShardFile {
   std::unique_ptr<tar::ByteSink> compressor_;
   std::optional<tar::Writer> writer_;
   tar::IndexBuilder index_;
+  tar::IndexBuilder::Field field_;  // under way; its name is field_name_
+  std::string field_name_;
   std::string sample_key_;
   tar::SeenKeys seen_keys_;
   uint64_t repeated_keys_ = 0;

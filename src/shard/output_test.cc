@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/hash.h"
 #include "base/testing/temporary_directory.h"
 #include "shard/index_file.h"
 #include "shard/writer.h"
@@ -126,14 +127,46 @@ TEST(ShardWriterTest, AnInputIsNeverReplaced) {
   EXPECT_EQ(*read_file(directory.path("s-0.tar"), 100), "an input");
 }
 
-TEST(ShardWriterTest, EqualKeysAreCountedWhereverTheyStand) {
+TEST(ShardWriterTest, EqualKeysOfCopiesAreCountedWhereverTheyStand) {
   millrace::testing::TemporaryDirectory directory;
   ShardWriter writer(*OutputName::parse(directory.path("s.tar")), {}, {});
-  const NewField fields[] = {{"txt", "x"}};
-  for (const char* key : {"a", "a", "b", "a"}) ASSERT_TRUE(writer.add(key, fields));
+  for (const char* key : {"a", "a", "b", "a"}) {
+    tar::Sample sample;
+    sample.key = key;
+    sample.key_hash = hash64(key);
+    const std::string name = std::string(key) + ".txt";
+    tar::Field field;
+    field.name = name;
+    field.field = "txt";
+    field.bytes = "x";
+    sample.fields = {&field, 1};
+    sample.copyable = false;
+    ASSERT_TRUE(writer.add(sample));
+  }
   const auto shards = writer.finish();
   ASSERT_TRUE(shards);
   EXPECT_EQ((*shards)[0].repeated_keys, 2U);
+}
+
+TEST(ShardWriterTest, NewSamplesThatNobodyCouldReadAreRefusedAndLeaveNoTrace) {
+  millrace::testing::TemporaryDirectory directory;
+  ShardWriter writer(*OutputName::parse(directory.path("s.tar")), {}, {});
+  const NewField one[] = {{"txt", "x"}};
+  const NewField doubled[] = {{"txt", "x"}, {"txt", "y"}};
+  const NewField misnamed[] = {{"txt", "x"}, {"T/x", "y"}};
+  ASSERT_TRUE(writer.add("a", one));
+  EXPECT_EQ(writer.add("a", one).error().code(), Code::kExists);
+  EXPECT_EQ(writer.add("b", {}).error().code(), Code::kInvalid);
+  EXPECT_EQ(writer.add("b", doubled).error().code(), Code::kInvalid);
+  EXPECT_EQ(writer.add("b", misnamed).error().code(), Code::kInvalid);
+  ASSERT_TRUE(writer.add("b", one));
+  EXPECT_EQ(writer.add("a", one).error().code(), Code::kExists);
+  const auto shards = writer.finish();
+  ASSERT_TRUE(shards);
+  EXPECT_EQ((*shards)[0].samples, 2U);
+  const auto index = load_index((*shards)[0].path);
+  ASSERT_TRUE(index) << index.error().message();
+  EXPECT_EQ(index->samples(), 2U);
 }
 
 TEST(ShardWriterTest, ANameThatPromisesAnotherFormatIsRefused) {

@@ -202,7 +202,10 @@ Result<RecipeBook> recipes_of_directory(const std::string& directory, tar::KeyRu
       continue;
     }
     const std::string path = walk->path().lexically_relative(directory).string();
-    const auto split = tar::is_archive_metadata(path) ? std::nullopt : tar::split_name(path, key_rule);
+    // .DS_Store and the like are nobody's data; in a tar they would be members of a sample without a name.
+    const bool is_hidden = walk->path().filename().string().starts_with('.');
+    const bool is_none = is_hidden || tar::is_archive_metadata(path);
+    const auto split = is_none ? std::nullopt : tar::split_name(path, key_rule);
     if (!split) {
       ++book.loose_files;
       continue;
@@ -231,7 +234,7 @@ Status add_classes(RecipeBook& book, std::vector<std::string>& classes) {
   for (const SampleRecipe& sample : book.samples) {
     if (sample.key.find('/') == std::string::npos) {
       return make_error(Code::kInvalid, "{}: sample \"{}\" is in no class directory", book.root, sample.key)
-          .with_hint("with --classes every file is in the directory of its class: data/cat/1.jpg");
+          .with_hint("every file is in the directory of its class: data/cat/1.jpg");
     }
   }
   if (classes.empty()) {

@@ -69,7 +69,8 @@ Status RunPile::merge_many_runs() {
 
 Status RunPile::write_run(std::vector<std::unique_ptr<RunCursor>> from) {
   RunWriter writer = MR_TRY(RunWriter::create(options_.temporary_directory));
-  MR_TRY(merge_runs(std::move(from), options_.direction, [&](const RunRecord& record) { return writer.add(record); }));
+  MR_TRY(merge_runs(std::move(from), options_.direction,
+                    [&](const RunRecord& record) { return writer.add(record); }));
   return keep_run(writer);
 }
 

@@ -1,7 +1,8 @@
 // RunPile: records gathered in arenas, spilled as runs where memory is full, and read back in order.
 //
-// The memory of the external sort. Threads add to arenas of their own; spilling and keeping is shared. When all is
-// added, open() gives cursors over everything, as often as it is called. Any thread may add; one opens.
+// The memory of the external sort. Threads add to arenas of their own; spilling and keeping is shared. When
+// all is added, open() gives cursors over everything, as often as it is called. Any thread may add; one
+// opens.
 #pragma once
 
 #include <cstdint>
@@ -49,7 +50,7 @@ class RunPile {
   const RunPileOptions options_;
   Budget budget_;
   std::mutex mutex_;
-  std::deque<Arena> kept_;    // guarded by mutex_ while threads add, as all below
+  std::deque<Arena> kept_;  // guarded by mutex_ while threads add, as all below
   std::deque<File> spilled_;
   uint64_t runs_ = 0;
   uint64_t spilled_bytes_ = 0;

@@ -30,15 +30,14 @@ class Sorter {
   Sorter(const std::vector<std::string>& shards, const SortOptions& options)
       : shards_(shards),
         options_(options),
-        pile_({direction_of(options), options.memory, options.temporary_directory}) {}
+        pile_({direction_of(options), options.memory, options.temporary_directory}) {
+    if (options_.reread == Reread::kAuto) options_.reread = choose_reread(shards);
+  }
 
   Result<SortReport> run(const std::function<Status(const tar::Sample&)>& emit) {
     MR_TRY(read_all());
-    tar::SampleParser parser(options_.input.read.group.key_rule);
-    const auto show = [&](const RunRecord& record) -> Status {
-      const tar::Sample* sample = MR_TRY(parser.parse(record.blocks));
-      return emit(*sample);
-    };
+    SampleFinder finder(shards_, options_.input.read.group.key_rule);
+    const auto show = [&](const RunRecord& record) -> Status { return emit(*MR_TRY(finder.find(record))); };
     auto runs = MR_TRY(pile_.open());
     MR_TRY(merge_runs(std::move(runs), direction_of(options_), show));
     report_.runs = pile_.runs();
@@ -69,9 +68,9 @@ class Sorter {
     while (!failed()) {
       const size_t number = next_shard_.fetch_add(1);
       if (number >= shards_.size()) break;
-      const ReadReport read = MR_TRY(read_records(shards_[number], number, options_, [&](const RunRecord& record) {
-        return pile_.add(arena, record);
-      }));
+      const ReadReport read =
+          MR_TRY(read_records(shards_[number], number, options_,
+                              [&](const RunRecord& record) { return pile_.add(arena, record); }));
       std::lock_guard lock(mutex_);
       report_.samples += read.samples;
       report_.loose_members += read.loose_members;
@@ -81,7 +80,7 @@ class Sorter {
   }
 
   const std::vector<std::string>& shards_;
-  const SortOptions& options_;
+  SortOptions options_;
   RunPile pile_;
   std::atomic<size_t> next_shard_ = 0;
 
@@ -109,8 +108,8 @@ Result<std::string> order_of(const tar::Sample& sample, const Place& place, cons
   if (options.by == SortBy::kText) return std::string(field->bytes);
   std::optional<std::string> number = number_as_bytes(field->bytes);
   if (!number) {
-    return make_error(Code::kInvalid, "sample \"{}\": field {} is not a number: \"{}\"", sample.key, options.field,
-                      field->bytes.substr(0, 40))
+    return make_error(Code::kInvalid, "sample \"{}\": field {} is not a number: \"{}\"", sample.key,
+                      options.field, field->bytes.substr(0, 40))
         .with_hint("leave out --number to sort it as text");
   }
   return std::move(*number);
@@ -119,6 +118,8 @@ Result<std::string> order_of(const tar::Sample& sample, const Place& place, cons
 Result<ReadReport> read_records(const std::string& shard, uint64_t number, const SortOptions& options,
                                 const std::function<Status(const RunRecord&)>& take) {
   const auto input = MR_TRY(ShardInput::open(shard, options.input));
+  const bool rereads = options.reread == Reread::kAlways && input->stored().is_seekable() &&
+                       input->compression() == tar::Compression::kNone;
   std::string blocks;
   ReadReport report;
   while (true) {
@@ -129,7 +130,10 @@ Result<ReadReport> read_records(const std::string& shard, uint64_t number, const
     const Place place{number, sample->ordinal};
     const std::string order = MR_TRY(order_of(*sample, place, options).within(shard));
     RunRecord record{order, place, sample->blocks};
-    if (!sample->copyable) {
+    const Spot spot{sample->offset, sample->blocks.size(), sample->key_hash};
+    if (sample->copyable && rereads) {
+      record.blocks = spot.as_blocks();
+    } else if (!sample->copyable) {
       blocks.clear();
       MR_TRY(tar::append_blocks(blocks, *sample));
       record.blocks = blocks;

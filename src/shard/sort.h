@@ -3,7 +3,8 @@
 // Readers fill arenas with samples, order them and write them to nameless temporary files (runs); the runs
 // are then merged. Shuffling is sorting by a random number that depends only on the seed and on where the
 // sample stood, so the result is the same for any memory, any number of threads and any machine. Samples
-// with equal keys keep their order and none is ever dropped.
+// with equal keys keep their order and none is ever dropped. With `reread` it is the places of samples that
+// are sorted, not their bytes.
 //
 // Memory: `memory` bytes for samples and their order, plus per reader one window (512 KiB, or the largest
 // sample) and a merge buffer of at most the largest sample per run. Blocks the caller until done.
@@ -18,6 +19,7 @@
 #include "base/progress.h"
 #include "base/result.h"
 #include "shard/input.h"
+#include "shard/reread.h"
 #include "shard/run.h"
 #include "tar/sample.h"
 
@@ -39,6 +41,7 @@ struct SortOptions {
   uint64_t memory = uint64_t{1} << 30;
   std::string temporary_directory = ".";
   unsigned jobs = 1;
+  Reread reread = Reread::kAuto;
   InputOptions input;
 };
 
@@ -60,7 +63,8 @@ struct ReadReport {
   uint64_t samples = 0;
   uint64_t loose_members = 0;
 };
-// The samples of the shard with that number, in their order; each is valid during the call.
+// The samples of the shard with that number, in their order; each is valid during the call. Rereading is
+// chosen before: kAuto counts as kNever.
 Result<ReadReport> read_records(const std::string& shard, uint64_t number, const SortOptions& options,
                                 const std::function<Status(const RunRecord&)>& take);
 Status check_memory(const SortOptions& options);

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <map>
+#include <filesystem>
+#include <fstream>
+#include <utility>
 
 #include "base/random.h"
 #include "base/testing/temporary_directory.h"
@@ -64,6 +66,7 @@ class SortTest : public ::testing::Test {
     options.jobs = jobs;
     options.field = "num";
     options.temporary_directory = directory_.path();
+    options.reread = Reread::kNever;
     return options;
   }
 
@@ -93,6 +96,57 @@ TEST_F(SortTest, MoreRunsThanBuffersAreMergedInSteps) {
   EXPECT_TRUE(std::ranges::is_sorted(spilled.keys));
   EXPECT_EQ(spilled.keys.size(), 28000U);
   EXPECT_EQ(std::ranges::adjacent_find(spilled.keys), spilled.keys.end());
+}
+
+TEST_F(SortTest, RereadingGivesTheSameSamplesAndCarriesOnlyTheirPlaces) {
+  Texts paths = make_shards(directory_, 3, 2500, random_);
+  // Of a compressed shard, and of one whose samples' members are apart, bytes are carried.
+  paths.push_back(directory_.path("packed.tar.gz"));
+  auto packed = ShardFile::create(paths.back(), {});
+  const NewField fields[] = {{"num", "4"}, {"txt", "packed"}};
+  ASSERT_TRUE((*packed)->add("packed", fields));
+  ASSERT_TRUE((*packed)->finish());
+  for (const SortBy by : {SortBy::kKey, SortBy::kNumber, SortBy::kRandom, SortBy::kPlace}) {
+    const Sorted carried = sorted(paths, options(by, kLittle, 2));
+    EXPECT_GT(carried.report.runs, 0U);
+    SortOptions reread = options(by, kLittle, 2);
+    reread.reread = Reread::kAlways;
+    const Sorted found = sorted(paths, reread);
+    EXPECT_EQ(found.report.runs, 0U);
+    EXPECT_EQ(found.blocks, carried.blocks);
+    EXPECT_EQ(found.keys, carried.keys);
+  }
+}
+
+TEST_F(SortTest, AnInputThatChangesBeforeItIsReadAgainIsNamed) {
+  for (const bool is_shortened : {false, true}) {
+    const Texts paths = make_shards(directory_, 2, 50, random_);
+    SortOptions reread = options(SortBy::kKey, kPlenty, 1);
+    reread.reread = Reread::kAlways;
+    bool changed = false;
+    const auto done = sort_samples(paths, reread, [&](const tar::Sample&) -> Status {
+      if (std::exchange(changed, true)) return {};
+      if (is_shortened) {
+        std::filesystem::resize_file(paths[1], 2048);
+        return {};
+      }
+      std::string other = *read_file(paths[0], 1 << 30);
+      return write_file_atomically(paths[1], other.substr(1024));
+    });
+    ASSERT_FALSE(done);
+    EXPECT_NE(done.error().message().find(paths[1]), std::string::npos) << done.error().message();
+  }
+}
+
+TEST_F(SortTest, OnlyFilesThatFitIntoMemoryAreReread) {
+  const Texts paths = make_shards(directory_, 1, 5, random_);
+  EXPECT_EQ(choose_reread(paths), Reread::kAlways);
+  EXPECT_EQ(choose_reread({paths[0], "-"}), Reread::kNever);
+  EXPECT_EQ(choose_reread({paths[0], "http://127.0.0.1:1/b/x.tar"}), Reread::kNever);
+  const std::string huge = directory_.path("huge.tar");
+  std::ofstream(huge).put('x');
+  std::filesystem::resize_file(huge, uint64_t{1} << 42);
+  EXPECT_EQ(choose_reread({paths[0], huge}), Reread::kNever);
 }
 
 TEST_F(SortTest, EqualFieldsKeepTheirOrderInBothDirections) {

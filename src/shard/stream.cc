@@ -17,8 +17,10 @@ Result<const tar::Sample*> InputStream::next() {
       input_ = MR_TRY(ShardInput::open(names_[opened_++], options_));
       input_->samples().on_loose(on_loose_);
     }
-    const tar::Sample* sample = MR_TRY(input_->samples().next());
-    if (sample != nullptr) {
+    auto read = input_->samples().next();
+    if (!read) return read.take_error().in_shard(names_[opened_ - 1]);
+    if (const tar::Sample* sample = *read) {
+      origin_ = {opened_ - 1, sample->ordinal};
       if (options_.progress != nullptr) options_.progress->add(0, 1);
       return sample;
     }
@@ -99,15 +101,15 @@ Result<const tar::Sample*> ShuffleStream::next() {
     blocks.reserve(sample->blocks.size());
     MR_TRY(tar::append_blocks(blocks, *sample));
     buffered_bytes_ += blocks.size();
-    buffer_.push_back(std::move(blocks));
+    buffer_.push_back({std::move(blocks), before_->origin()});
   }
   if (buffer_.empty()) return nullptr;
   const uint64_t chosen = random_.below(buffer_.size());
   std::swap(buffer_[chosen], buffer_.back());
   shown_ = std::move(buffer_.back());
   buffer_.pop_back();
-  buffered_bytes_ -= shown_.size();
-  return parser_.parse(shown_);
+  buffered_bytes_ -= shown_.blocks.size();
+  return parser_.parse(shown_.blocks);
 }
 
 Result<std::vector<FieldChoice>> parse_field_choices(std::string_view text) {

@@ -21,8 +21,14 @@ namespace millrace::shard {
 
 class SampleStream {
  public:
+  // Where a sample was first: which of the shards, and how many samples that gave before.
+  struct Origin {
+    size_t input = 0;
+    uint64_t ordinal = 0;
+  };
   virtual ~SampleStream() = default;
   virtual Result<const tar::Sample*> next() = 0;  // null at the end
+  virtual Origin origin() const { return {}; }    // of the last; known of inputs and what shuffles them
 };
 
 // The samples of several shards, shard after shard.
@@ -31,6 +37,7 @@ class InputStream final : public SampleStream {
   InputStream(std::vector<std::string> names, InputOptions options)
       : names_(std::move(names)), options_(options) {}
   Result<const tar::Sample*> next() override;
+  Origin origin() const override { return origin_; }
 
   // See SampleReader::on_loose. Set before the first next().
   void on_loose(tar::SampleReader::OnLoose call) { on_loose_ = std::move(call); }
@@ -42,6 +49,7 @@ class InputStream final : public SampleStream {
   tar::SampleReader::OnLoose on_loose_;
   std::unique_ptr<ShardInput> input_;
   size_t opened_ = 0;
+  Origin origin_;
   uint64_t loose_before_ = 0;
 };
 
@@ -99,15 +107,20 @@ class ShuffleStream final : public SampleStream {
   ShuffleStream(std::unique_ptr<SampleStream> before, ShuffleBuffer options)
       : before_(std::move(before)), options_(options), random_(options.seed), parser_(options.key_rule) {}
   Result<const tar::Sample*> next() override;
+  Origin origin() const override { return shown_.origin; }
 
  private:
+  struct Held {
+    std::string blocks;
+    Origin origin;
+  };
   std::unique_ptr<SampleStream> before_;
   const ShuffleBuffer options_;
   Random random_;
   tar::SampleParser parser_;
-  std::vector<std::string> buffer_;
+  std::vector<Held> buffer_;
   uint64_t buffered_bytes_ = 0;
-  std::string shown_;
+  Held shown_;
   bool drained_ = false;
 };
 

@@ -5,6 +5,7 @@
 #include <optional>
 #include <unordered_map>
 
+#include "base/crc.h"
 #include "base/hash.h"
 #include "net/url.h"
 #include "shard/index_file.h"
@@ -67,6 +68,38 @@ void judge_sample(Verdict& verdict, const tar::Group& group, const std::vector<s
   }
 }
 
+// Fields whose bytes are not those that were indexed, in the order of the shard.
+std::vector<Problem> find_changed_fields(std::string_view archive, const tar::Index& index) {
+  std::vector<Problem> changed;
+  for (uint64_t sample = 0; sample < index.samples(); ++sample) {
+    for (const tar::Index::Field& field : index.fields(sample)) {
+      if (crc32c(archive.substr(field.offset, field.size)) == field.crc) continue;
+      changed.push_back(
+          {Fault::kDamaged, field.offset,
+           fmt::format("field {} of sample {} at byte {}: its bytes are not those that were indexed",
+                       field.field, sample, field.offset)});
+    }
+  }
+  return changed;
+}
+
+// The index is sound and of this length, but the bytes are others. A few of them: the shard was damaged.
+// Most: it is another shard.
+void judge_changed(Verdict& verdict, const tar::Index& index) {
+  if (index.compression() == tar::Compression::kNone) {
+    const auto archive = MappedFile::open(verdict.shard);
+    if (archive && archive->bytes().size() == index.tar_bytes()) {
+      std::vector<Problem> changed = find_changed_fields(archive->bytes(), index);
+      if (!changed.empty() && changed.size() <= index.samples() / 2) {
+        for (Problem& problem : changed) note(verdict, std::move(problem));
+        return;
+      }
+    }
+  }
+  note(verdict, {Fault::kStaleIndex, 0,
+                 fmt::format("{} belongs to other bytes of the same length", index_path(verdict.shard))});
+}
+
 void judge_index(Verdict& verdict, const tar::ShardIdentity& shard) {
   const std::string path = index_path(verdict.shard);
   if (verdict.shard == kStandardStream || !file_exists(path)) return;
@@ -75,7 +108,7 @@ void judge_index(Verdict& verdict, const tar::ShardIdentity& shard) {
   if (!index) {
     note(verdict, {Fault::kStaleIndex, 0, index.error().message()});
   } else if (index->shard() != shard) {
-    note(verdict, {Fault::kStaleIndex, 0, fmt::format("{} belongs to other bytes of the same length", path)});
+    judge_changed(verdict, *index);
   }
 }
 

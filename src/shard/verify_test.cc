@@ -104,13 +104,26 @@ TEST_F(VerifyTest, AStaleIndexIsFoundEvenAtTheSameLength) {
   ASSERT_TRUE(make_index(path(), {}));
   EXPECT_TRUE(verdict(good() + end_blocks()).has_index);
   std::string other = good() + end_blocks();
-  other[512] = '7';
+  for (const size_t place : {512, 512 + 1024, 512 + 2048}) other[place] = '7';
   const Verdict same_length = verdict(other);
   ASSERT_EQ(same_length.problem_count, 1U);
   EXPECT_EQ(same_length.problems[0].fault, Fault::kStaleIndex);
   const Verdict longer = verdict(good() + raw_file("d.cls", "4") + end_blocks());
   ASSERT_EQ(longer.problem_count, 1U);
   EXPECT_EQ(longer.problems[0].fault, Fault::kStaleIndex);
+}
+
+TEST_F(VerifyTest, AFieldThatHasChangedSinceItWasIndexedIsNamed) {
+  ASSERT_EQ(verdict(good() + end_blocks()).problem_count, 0U);
+  ASSERT_TRUE(make_index(path(), {}));
+  std::string rotten = good() + end_blocks();
+  rotten[512 + 3 * 1024] ^= 1;  // in b.txt
+  const Verdict result = verdict(rotten);
+  ASSERT_EQ(result.problem_count, 1U);
+  EXPECT_EQ(result.problems[0].fault, Fault::kDamaged);
+  EXPECT_EQ(result.problems[0].offset, 512U + 3 * 1024);
+  EXPECT_EQ(result.problems[0].text,
+            "field txt of sample 1 at byte 3584: its bytes are not those that were indexed");
 }
 
 TEST_F(VerifyTest, SparseMembersAreUnreadable) {

@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
+#include <map>
 
 #include "base/file.h"
 #include "store/block_writer.h"
@@ -21,6 +23,18 @@ namespace {
 // starts us.
 bool is_of_the_drive(const Error& error) {
   return error.code() != Code::kInvalid && error.code() != Code::kUnavailable;
+}
+
+bool is_same_place(const std::string& one, const std::string& other) {
+  const auto identity = find_identity(one);
+  return identity && find_identity(other) == identity;
+}
+
+bool lies_inside(const std::string& path, const std::string& directory) {
+  std::error_code unknown;
+  const std::string inner = std::filesystem::weakly_canonical(path, unknown).string();
+  const std::string outer = std::filesystem::weakly_canonical(directory, unknown).string();
+  return inner.size() > outer.size() + 1 && inner.starts_with(outer + "/");
 }
 
 Status make_directories(const std::string& path) {
@@ -52,13 +66,43 @@ DriveOptions Attach::drive_options(const std::string& path, const std::string& e
 }
 
 Status Attach::check_new(const DriveMap& map, const std::string& path) const {
-  const auto identity = find_identity(path);
   for (const auto& drive : map.drives) {
-    if (identity && find_identity(drive->path()) == identity) {
+    if (is_same_place(drive->path(), path))
       return make_error(Code::kInvalid, "drive {} is the same directory as {}", path, drive->path());
+    if (lies_inside(path, drive->path()) || lies_inside(drive->path(), path)) {
+      return make_error(Code::kInvalid, "drives {} and {}: one lies inside the other", path, drive->path())
+          .with_hint("a drive is a directory of its own");
     }
   }
   return {};
+}
+
+// Drives are known by what they are, not by where they were: two may have changed places.
+void Attach::find_moved(const std::vector<std::string>& given) {
+  std::map<std::string, std::string> places;
+  const auto look = [&](const std::string& path) {
+    const auto identity = find_drive_identity(path);
+    if (identity && *identity) places.try_emplace((*identity)->id, path);
+  };
+  for (const KnownDrive& known : state_.drives) look(known.path);
+  for (const std::string& path : given) look(path);
+  for (KnownDrive& known : state_.drives) {
+    const auto place = places.find(known.id);
+    if (place == places.end() || place->second == known.path) continue;
+    // Two of one identity: the one that was there stays, the other is refused later.
+    const auto there = find_drive_identity(known.path);
+    if (!there || !*there || (*there)->id != known.id) known.path = place->second;
+  }
+}
+
+KnownDrive Attach::take_known(const std::string& path, const std::string& id) {
+  KnownDrive known{path, id, DriveIntent::kServe};
+  for (const KnownDrive& before : state_.drives) {
+    if (before.id == id) known.intent = before.intent;
+  }
+  std::erase_if(state_.drives, [&](const auto& before) { return before.id == id; });
+  state_.drives.push_back(known);
+  return known;
 }
 
 void Attach::include(DriveMap& map, std::shared_ptr<Drive> drive) const {
@@ -101,23 +145,37 @@ Status Attach::open_all() {
   state_ = MR_TRY(load_node_state(directory));
   core_.node_id = state_.node_id;
 
+  std::vector<std::string> given;
+  for (const std::string& path : core_.options.drives) {
+    for (const std::string& other : given) {
+      if (absolute_path(path) == other || is_same_place(path, other))
+        return make_error(Code::kInvalid, "drives {} and {} are the same directory", other, path);
+    }
+    given.push_back(absolute_path(path));
+  }
+  if (given.empty() && state_.drives.empty()) given.push_back(absolute_path(directory + "/drive"));
+  find_moved(given);
+  const std::vector<KnownDrive> before = state_.drives;
+
   auto map = std::make_shared<DriveMap>();
-  for (const KnownDrive& known : state_.drives) {
+  for (const KnownDrive& known : before) {
     MR_TRY(check_new(*map, known.path));
     auto drive = Drive::open(drive_options(known.path, known.id));
     Status loaded = drive ? load_records(*drive) : Status(drive.error().copy());
     if (!loaded) {
       if (!is_of_the_drive(loaded.error())) return loaded;
       core_.log.warn("drive is missing", "path", known.path, "why", loaded.error().message());
-      map->missing.push_back({known, loaded.error().message()});
+      const std::string& hint = loaded.error().hint();
+      map->missing.push_back(
+          {known, loaded.error().message() + (hint.empty() ? "" : fmt::format(" ({})", hint))});
       continue;
     }
     if (known.intent == DriveIntent::kDrain) (*drive)->set_draining();
     include(*map, drive.take());
   }
-  for (const std::string& path : core_.options.drives) {
-    const bool is_known =
-        std::ranges::any_of(state_.drives, [&](const auto& known) { return known.path == path; });
+  for (const std::string& path : given) {
+    const bool is_known = std::ranges::any_of(
+        before, [&](const auto& known) { return is_named(known, path) || is_same_place(known.path, path); });
     if (is_known) continue;
     MR_TRY(check_new(*map, path));
     auto drive = MR_TRY(Drive::open(drive_options(path, "")));
@@ -125,16 +183,22 @@ Status Attach::open_all() {
         std::ranges::any_of(map->drives, [&](const auto& other) { return other->id() == drive->id(); });
     if (id_known) return make_error(Code::kInvalid, "drive {} is there twice", path);
     // A known drive that was mounted at another place.
-    std::erase_if(state_.drives, [&](const auto& known) { return known.id == drive->id(); });
+    const KnownDrive known = take_known(path, drive->id());
     std::erase_if(map->missing, [&](const auto& missing) { return missing.known.id == drive->id(); });
-    state_.drives.push_back({path, drive->id(), DriveIntent::kServe});
-    MR_TRY(save_node_state(directory, state_));
     MR_TRY(load_records(drive));
+    if (known.intent == DriveIntent::kDrain) drive->set_draining();
     include(*map, std::move(drive));
+  }
+  MR_TRY(save_node_state(directory, state_));
+  // Buckets would be gone with the drives that know them: some may have been away when others were made.
+  for (const auto& drive : map->drives) {
+    Status saved = core_.save_buckets(*drive);
+    if (!saved) core_.log.warn("cannot note the buckets", "why", drive->note(saved.take_error()).message());
   }
   if (map->drives.empty()) {
     std::string reasons;
-    for (const MissingDrive& missing : map->missing) reasons += "\n  " + missing.reason;
+    for (const MissingDrive& missing : map->missing)
+      reasons += (reasons.empty() ? ": " : "; ") + missing.reason;
     return make_error(Code::kUnavailable, "not one drive can be served{}", reasons);
   }
   swap(std::move(map));
@@ -143,6 +207,15 @@ Status Attach::open_all() {
 
 Status Attach::add(const std::string& path) {
   const std::shared_ptr<const DriveMap> before = core_.map();
+  if (const auto drive = before->find(path); drive != nullptr && drive->is_draining()) {
+    // On second thoughts it stays.
+    for (KnownDrive& known : state_.drives) {
+      if (known.id == drive->id()) known.intent = DriveIntent::kServe;
+    }
+    MR_TRY(save_node_state(core_.options.state_directory, state_));
+    drive->set_serving();
+    return {};
+  }
   MR_TRY(check_new(*before, path));
   const auto known = std::ranges::find(state_.drives, path, &KnownDrive::path);
   const bool is_known = known != state_.drives.end();
@@ -151,19 +224,10 @@ Status Attach::add(const std::string& path) {
     if (other->id() == drive->id())
       return make_error(Code::kInvalid, "drive {} is there already: {}", path, other->path());
   }
-  if (!is_known) {
-    std::erase_if(state_.drives, [&](const auto& other) { return other.id == drive->id(); });
-    state_.drives.push_back({path, drive->id(), DriveIntent::kServe});
-    MR_TRY(save_node_state(core_.options.state_directory, state_));
-  } else if (known->intent == DriveIntent::kDrain) {
-    drive->set_draining();
-  }
+  if (take_known(path, drive->id()).intent == DriveIntent::kDrain) drive->set_draining();
+  MR_TRY(save_node_state(core_.options.state_directory, state_));
   MR_TRY(load_records(drive));
-  rocksdb::WriteBatch batch;
-  for (const BucketRecord& record : core_.buckets.records()) {
-    drive->index().put(batch, Family::kBuckets, record.bucket.name, encode_bucket(record));
-  }
-  MR_TRY(drive->index().write(batch, Sync::kYes));
+  MR_TRY(core_.save_buckets(*drive));
   auto after = std::make_shared<DriveMap>(*before);
   std::erase_if(after->missing, [&](const auto& missing) { return missing.known.id == drive->id(); });
   include(*after, std::move(drive));
@@ -176,6 +240,7 @@ Status Attach::add(const std::string& path) {
 Status Attach::drain(const std::string& path) {
   const auto drive = core_.map()->find(path);
   if (drive == nullptr) return make_error(Code::kNotFound, "there is no drive {}", path);
+  drive->drain_left = std::max<uint64_t>(drive->status().objects, 1);  // until the mover has counted
   for (KnownDrive& known : state_.drives) {
     if (known.id == drive->id()) known.intent = DriveIntent::kDrain;
   }
@@ -185,17 +250,19 @@ Status Attach::drain(const std::string& path) {
 }
 
 Status Attach::remove(const std::string& path) {
+  // No commit runs meanwhile, and those that follow find the drive gone.
+  std::unique_lock topology(core_.topology);
   const std::shared_ptr<const DriveMap> before = core_.map();
-  const auto is_named = [&](const KnownDrive& known) { return known.path == path || known.id == path; };
   const auto drive = before->find(path);
   auto after = std::make_shared<DriveMap>();
   after->missing = before->missing;
   if (drive == nullptr) {
-    if (std::ranges::none_of(before->missing, [&](const auto& missing) { return is_named(missing.known); })) {
+    if (std::ranges::none_of(before->missing,
+                             [&](const auto& missing) { return is_named(missing.known, path); })) {
       return make_error(Code::kNotFound, "there is no drive {}", path);
     }
     // Given up for lost, on request.
-    std::erase_if(after->missing, [&](const auto& missing) { return is_named(missing.known); });
+    std::erase_if(after->missing, [&](const auto& missing) { return is_named(missing.known, path); });
     after->drives = before->drives;
     after->targets = before->targets;
     after->committers = before->committers;
@@ -221,10 +288,11 @@ Status Attach::remove(const std::string& path) {
     }
   }
   std::erase_if(state_.drives, [&](const KnownDrive& known) {
-    return drive != nullptr ? known.id == drive->id() : is_named(known);
+    return drive != nullptr ? known.id == drive->id() : is_named(known, path);
   });
   MR_TRY(save_node_state(core_.options.state_directory, state_));
-  swap(std::move(after));
+  core_.set_map(std::move(after));
+  topology.unlock();
   if (drive != nullptr) {
     for (size_t i = 0; i < before->drives.size(); ++i) {
       if (before->drives[i] == drive) before->committers[i]->stop();

@@ -29,6 +29,9 @@ class Attach {
  private:
   DriveOptions drive_options(const std::string& path, const std::string& expected_id) const;
   Status check_new(const DriveMap& map, const std::string& path) const;
+  void find_moved(const std::vector<std::string>& given);
+  // Noted as being there, with the intent that was known.
+  KnownDrive take_known(const std::string& path, const std::string& id);
   void include(DriveMap& map, std::shared_ptr<Drive> drive) const;
   Status load_records(const std::shared_ptr<Drive>& drive);
   void swap(std::shared_ptr<const DriveMap> map);

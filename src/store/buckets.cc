@@ -1,7 +1,8 @@
 // Names, records and the snapshot of buckets.
 #include "store/buckets.h"
 
-#include "store/checksum.h"
+#include "base/crc.h"
+#include "base/text.h"
 #include "store/coding.h"
 
 namespace millrace::store {
@@ -12,31 +13,6 @@ constexpr uint8_t kFormat = 1;
 
 bool is_word(char letter) {
   return (letter >= 'a' && letter <= 'z') || (letter >= '0' && letter <= '9');
-}
-
-// Well-formed UTF-8 without NUL: shortest forms only, no surrogates, nothing above 10ffff.
-bool is_utf8(std::string_view text) {
-  size_t at = 0;
-  while (at < text.size()) {
-    const auto first = static_cast<uint8_t>(text[at]);
-    if (first == 0) return false;
-    const size_t more = first < 0x80       ? 0
-                        : first >> 5 == 6  ? 1
-                        : first >> 4 == 14 ? 2
-                        : first >> 3 == 30 ? 3
-                                           : 4;
-    if (more == 4 || text.size() - at <= more) return false;
-    uint32_t point = more == 0 ? first : first & (0x3f >> more);
-    for (size_t i = 1; i <= more; ++i) {
-      const auto next = static_cast<uint8_t>(text[at + i]);
-      if (next >> 6 != 2) return false;
-      point = point << 6 | (next & 0x3f);
-    }
-    constexpr uint32_t kLeast[] = {0, 0x80, 0x800, 0x10000};
-    if (point < kLeast[more] || point > 0x10ffff || (point >= 0xd800 && point <= 0xdfff)) return false;
-    at += more + 1;
-  }
-  return true;
 }
 
 }  // namespace
@@ -67,7 +43,8 @@ Status check_key(std::string_view key) {
   if (key.size() > kMaxKeyBytes) {
     return make_error(Code::kInvalid, "the key has {} bytes, {} are allowed", key.size(), kMaxKeyBytes);
   }
-  if (!is_utf8(key)) return make_error(Code::kInvalid, "the key is not UTF-8 without NUL");
+  if (!is_utf8(key) || key.find('\0') != std::string_view::npos)
+    return make_error(Code::kInvalid, "the key is not UTF-8 without NUL");
   return {};
 }
 

@@ -36,6 +36,7 @@ void BufferPool::when_free(std::function<void()> ready) {
     std::lock_guard lock(mutex_);
     if (free_.empty() && made_ == most_) {
       waiting_.push_back(std::move(ready));
+      short_ = true;
       return;
     }
   }
@@ -55,6 +56,7 @@ void BufferPool::give_back(std::byte* memory) {
     if (!waiting_.empty()) {
       ready = std::move(waiting_.front());
       waiting_.pop_front();
+      short_ = !waiting_.empty();
     }
   }
   if (ready) ready();

@@ -5,6 +5,7 @@
 // Any thread.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <deque>
 #include <functional>
@@ -33,6 +34,10 @@ class BufferPool {
   void when_free(std::function<void()> ready);
   size_t buffer_bytes() const { return buffer_bytes_; }
   size_t in_use() const;
+  // Whether fewer than half are in use.
+  bool has_plenty() const { return 2 * in_use() < most_; }
+  // Whether someone waits for a buffer.
+  bool is_short() const { return short_.load(std::memory_order_relaxed); }
 
  private:
   void give_back(std::byte* memory);
@@ -43,6 +48,7 @@ class BufferPool {
   std::vector<std::byte*> free_;               // guarded by mutex_
   size_t made_ = 0;                            // guarded by mutex_
   std::deque<std::function<void()>> waiting_;  // guarded by mutex_; one per writer at most
+  std::atomic<bool> short_ = false;            // waiting_ is not empty
 };
 
 }  // namespace millrace::store

@@ -25,6 +25,12 @@ namespace millrace::store {
 class Core;
 class Drive;
 
+struct MovedPart {
+  uint32_t number = 0;
+  Record before;
+  Record after;  // the same bytes on the other drive
+};
+
 struct Change {
   enum class Kind : uint8_t {
     kPut,           // an object; with `upload`, the completion of that upload
@@ -34,6 +40,9 @@ struct Change {
     kCreateUpload,  // `new_upload`
     kPart,          // of `upload`
     kAbortUpload,
+    kMoveUpload,  // `new_upload`, from where it is to `drive`: only while its parts are those of
+                  // `moved_parts`
+    kTidyUpload,  // takes away what a move that was cut short left of it on `drive`
   };
   Kind kind = Kind::kPut;
   std::string bucket;
@@ -46,6 +55,7 @@ struct Change {
   std::string upload;
   uint32_t part = 0;
   std::shared_ptr<const Upload> new_upload;
+  std::vector<MovedPart> moved_parts;
   uint64_t expected_version = 0;    // kRewrite
   uint64_t expected_head = 0;       // kRewrite
   std::vector<uint64_t> new_files;  // written for this change: removed again where it is refused

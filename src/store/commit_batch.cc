@@ -67,16 +67,21 @@ CommitBatch::KeyState& CommitBatch::state_of(const Change& change) {
   return found->second;
 }
 
-CommitBatch::DriveWrites& CommitBatch::writes_for(const std::shared_ptr<Drive>& drive, Outcome& outcome) {
+CommitBatch::DriveWrites& CommitBatch::writes_on(const std::shared_ptr<Drive>& drive,
+                                                 const Outcome& outcome) {
   auto& writes = writes_[drive.get()];
   if (writes == nullptr) {
     writes = std::make_unique<DriveWrites>();
     writes->drive = drive;
   }
   if (outcome.change.durability == Durability::kFlush) writes->sync = Sync::kYes;
-  if (std::ranges::find(outcome.writes, writes.get()) == outcome.writes.end())
-    outcome.writes.push_back(writes.get());
   return *writes;
+}
+
+CommitBatch::DriveWrites& CommitBatch::writes_for(const std::shared_ptr<Drive>& drive, Outcome& outcome) {
+  DriveWrites& writes = writes_on(drive, outcome);
+  if (std::ranges::find(outcome.writes, &writes) == outcome.writes.end()) outcome.writes.push_back(&writes);
+  return writes;
 }
 
 Status CommitBatch::judge(const Change& change, const Lookup& lookup) const {
@@ -84,6 +89,9 @@ Status CommitBatch::judge(const Change& change, const Lookup& lookup) const {
   if (!condition.only_if_absent && !condition.only_if_etag) return {};
   // A record that cannot be read may be the newest.
   if (lookup.error) return lookup.error->copy();
+  // A tombstone is newer than anything on a drive that is missing; without any record it may hold the object.
+  if (lookup.found.empty() && !map_->missing.empty())
+    return Core::not_found(*map_, change.bucket, change.key);
   const Found* current = lookup.current();
   if (condition.only_if_absent && current != nullptr) {
     return make_error(Code::kExists, "PreconditionFailed: {}/{} exists", change.bucket, change.key);
@@ -102,7 +110,8 @@ Status CommitBatch::judge(const Change& change, const Lookup& lookup) const {
 Status CommitBatch::plan(Outcome& outcome, KeyState& state) {
   const Change& change = outcome.change;
   const bool needs_bucket = change.kind != Change::Kind::kRemove && change.kind != Change::Kind::kTidy &&
-                            change.kind != Change::Kind::kAbortUpload;
+                            change.kind != Change::Kind::kAbortUpload &&
+                            change.kind != Change::Kind::kTidyUpload;
   if (needs_bucket && core_.buckets.find(change.bucket) == nullptr) {
     return make_error(Code::kNotFound, "there is no bucket {}", change.bucket);
   }
@@ -126,6 +135,10 @@ Status CommitBatch::plan(Outcome& outcome, KeyState& state) {
       return plan_part(outcome);
     case Change::Kind::kAbortUpload:
       return plan_abort(outcome);
+    case Change::Kind::kMoveUpload:
+      return plan_move_upload(outcome);
+    case Change::Kind::kTidyUpload:
+      return plan_tidy_upload(outcome);
   }
   return {};
 }
@@ -144,6 +157,7 @@ Status CommitBatch::plan_put(Outcome& outcome, KeyState& state) {
   if (!change.upload.empty()) {
     const auto upload = core_.uploads.find(change.bucket, change.key, change.upload);
     if (upload == nullptr) return no_such_upload(change);
+    if (upload->drive != change.drive) return make_error(Code::kCancelled, "the upload was moved meanwhile");
     MR_TRY(plan_end_of_upload(outcome, *upload, superseded ? Record() : change.record));
   }
   outcome.object = std::make_shared<const Object>(change.bucket, change.key, change.record, change.drive,
@@ -206,22 +220,17 @@ void CommitBatch::place_record(Outcome& outcome, KeyState& state) {
 }
 
 void CommitBatch::remove_record(Outcome& outcome, const Found& old, Step step) {
-  auto& writes = writes_[old.drive.get()];
-  if (writes == nullptr) {
-    writes = std::make_unique<DriveWrites>();
-    writes->drive = old.drive;
-  }
-  if (outcome.change.durability == Durability::kFlush) writes->sync = Sync::kYes;
+  DriveWrites& writes = writes_on(old.drive, outcome);
   const DriveIndex& index = old.drive->index();
   const std::string key = object_key(outcome.change.bucket, outcome.change.key);
-  index.remove(writes->steps[step], Family::kObjects, key);
-  if (old.record.pieces.empty()) index.remove(writes->steps[step], Family::kSmall, key);
-  if (old.record.deleted) index.remove(writes->steps[step], Family::kMeta, std::string(kMetaTombstone) + key);
+  index.remove(writes.steps[step], Family::kObjects, key);
+  if (old.record.pieces.empty()) index.remove(writes.steps[step], Family::kSmall, key);
+  if (old.record.deleted) index.remove(writes.steps[step], Family::kMeta, std::string(kMetaTombstone) + key);
   if (is_pending(old.record))
-    index.remove(writes->steps[step], Family::kMeta, std::string(kMetaPending) + key);
+    index.remove(writes.steps[step], Family::kMeta, std::string(kMetaPending) + key);
   const std::vector<uint64_t> files = files_of(old.record);
-  for (const uint64_t file : files) index.remove(writes->steps[step], Family::kFiles, file_key(file));
-  outcome.dropped.push_back({old.drive, files});
+  for (const uint64_t file : files) index.remove(writes.steps[step], Family::kFiles, file_key(file));
+  outcome.dropped.push_back({old.drive, files, step});
 }
 
 bool CommitBatch::is_complete() const {
@@ -245,7 +254,12 @@ Status CommitBatch::plan_remove(Outcome& outcome, KeyState& state) {
   const Change& change = outcome.change;
   MR_TRY(judge(change, state.lookup));
   const std::shared_ptr<Drive> tomb = tombstone_drive(state.lookup);
-  if (state.lookup.found.empty() && tomb == nullptr) return {};
+  if (state.lookup.found.empty() && tomb == nullptr) {
+    if (is_complete()) return {};
+    // What a drive that now fails was given last may still turn up.
+    return make_error(Code::kUnavailable, "no drive can note that {}/{} is deleted", change.bucket,
+                      change.key);
+  }
   outcome.changes_object = true;
   const std::string key = object_key(change.bucket, change.key);
   // The newest last: while it is there, no older one comes back.
@@ -292,7 +306,11 @@ Status CommitBatch::plan_create_upload(Outcome& outcome) {
 Status CommitBatch::plan_part(Outcome& outcome) {
   const Change& change = outcome.change;
   const auto upload = core_.uploads.find(change.bucket, change.key, change.upload);
-  if (upload == nullptr || upload->drive != change.drive) return no_such_upload(change);
+  if (upload == nullptr) return no_such_upload(change);
+  if (upload->drive != change.drive) {
+    return make_error(Code::kUnavailable, "upload {} was moved to another drive: send the part again",
+                      change.upload);
+  }
   const DriveIndex& index = change.drive->index();
   const std::string row = part_key(change.bucket, change.key, change.upload, change.part);
   const auto before = MR_TRY(index.find(Family::kUploads, row));
@@ -319,35 +337,93 @@ Status CommitBatch::plan_abort(Outcome& outcome) {
   return plan_end_of_upload(outcome, *upload, Record());
 }
 
+Result<CommitBatch::UploadRows> CommitBatch::read_upload(const Drive& drive, const Upload& upload) {
+  UploadRows rows;
+  const std::string prefix = part_prefix(upload.bucket, upload.key, upload.id);
+  const auto parts = drive.index().iterate(Family::kUploads, DriveIndex::Scan::kSome);
+  for (parts->Seek(prefix); parts->Valid() && parts->key().starts_with(prefix); parts->Next()) {
+    rows.keys.push_back(parts->key().ToString());
+    rows.parts.push_back(MR_TRY(decode_record(view(parts->value()))));
+  }
+  if (!parts->status().ok()) return make_index_error(parts->status(), drive.path());
+  rows.keys.push_back(upload_key(upload.bucket, upload.key, upload.id));
+  return rows;
+}
+
+void CommitBatch::remove_upload(Outcome& outcome, const std::shared_ptr<Drive>& drive, const UploadRows& rows,
+                                Step step) {
+  const DriveIndex& index = drive->index();
+  DriveWrites& writes = writes_on(drive, outcome);
+  for (const std::string& key : rows.keys) index.remove(writes.steps[step], Family::kUploads, key);
+  std::vector<uint64_t> files;
+  for (const Record& part : rows.parts) {
+    for (const uint64_t file : files_of(part)) files.push_back(file);
+  }
+  for (const uint64_t file : files) index.remove(writes.steps[step], Family::kFiles, file_key(file));
+  outcome.dropped.push_back({drive, std::move(files), step});
+}
+
 Status CommitBatch::plan_end_of_upload(Outcome& outcome, const Upload& upload, const Record& kept) {
-  const DriveIndex& index = upload.drive->index();
   std::unordered_set<uint64_t> used;
   for (const Piece& piece : kept.pieces) used.insert(piece.file);
-  const std::string prefix = part_prefix(upload.bucket, upload.key, upload.id);
-  std::vector<uint64_t> unused;
-  std::vector<std::string> rows;
-  const auto parts = index.iterate(Family::kUploads, DriveIndex::Scan::kSome);
-  for (parts->Seek(prefix); parts->Valid() && parts->key().starts_with(prefix); parts->Next()) {
-    rows.push_back(parts->key().ToString());
-    const Record part = MR_TRY(decode_record(view(parts->value())));
-    for (const uint64_t file : files_of(part)) {
-      if (used.erase(file) == 0) unused.push_back(file);
-    }
-  }
-  if (!parts->status().ok()) return make_index_error(parts->status(), upload.drive->path());
+  UploadRows rows = MR_TRY(read_upload(*upload.drive, upload));
+  std::erase_if(rows.parts, [&](const Record& part) {
+    return std::ranges::count_if(files_of(part), [&](uint64_t file) { return used.erase(file) > 0; }) > 0;
+  });
   if (!used.empty()) {
     return make_error(Code::kInvalid,
                       "InvalidPart: a part was replaced while the upload was being completed");
   }
-  DriveWrites& writes = writes_for(upload.drive, outcome);
-  for (const std::string& row : rows) index.remove(writes.steps[kItself], Family::kUploads, row);
-  for (const uint64_t file : unused) index.remove(writes.steps[kItself], Family::kFiles, file_key(file));
-  index.remove(writes.steps[kItself], Family::kUploads, upload_key(upload.bucket, upload.key, upload.id));
-  outcome.dropped.push_back({upload.drive, unused});
+  writes_for(upload.drive, outcome);
+  remove_upload(outcome, upload.drive, rows, kItself);
+  // A move that was cut short may have left it on another drive, too.
+  for (const auto& drive : map_->drives) {
+    if (drive == upload.drive) continue;
+    const auto left = drive->index().find(Family::kUploads, rows.keys.back());
+    if (left && *left) remove_upload(outcome, drive, MR_TRY(read_upload(*drive, upload)), kAfter);
+  }
   return {};
 }
 
-void CommitBatch::write_step(Step step) {
+Status CommitBatch::plan_move_upload(Outcome& outcome) {
+  const Change& change = outcome.change;
+  const Upload& moved = *change.new_upload;
+  const auto upload = core_.uploads.find(change.bucket, change.key, change.upload);
+  if (upload == nullptr) return make_error(Code::kCancelled, "the upload ended meanwhile");
+  const UploadRows rows = MR_TRY(read_upload(*upload->drive, *upload));
+  if (!std::ranges::equal(rows.parts, change.moved_parts, {}, {}, &MovedPart::before)) {
+    return make_error(Code::kCancelled, "the upload got parts meanwhile");
+  }
+  const DriveIndex& index = change.drive->index();
+  rocksdb::WriteBatch& batch = writes_for(change.drive, outcome).steps[kItself];
+  index.put(batch, Family::kUploads, rows.keys.back(), encode_upload(moved));
+  for (const MovedPart& part : change.moved_parts) {
+    index.put(batch, Family::kUploads, part_key(moved.bucket, moved.key, moved.id, part.number),
+              encode_record(part.after));
+    const std::string owner = encode_owner({moved.bucket, moved.key, moved.id, part.number});
+    for (const uint64_t file : files_of(part.after)) index.put(batch, Family::kFiles, file_key(file), owner);
+  }
+  remove_upload(outcome, upload->drive, rows, kAfter);
+  return {};
+}
+
+Status CommitBatch::plan_tidy_upload(Outcome& outcome) {
+  const Change& change = outcome.change;
+  const auto upload = core_.uploads.find(change.bucket, change.key, change.upload);
+  if (upload != nullptr && upload->drive == change.drive)
+    return make_error(Code::kCancelled, "the upload is here");
+  Upload left;
+  left.bucket = change.bucket;
+  left.key = change.key;
+  left.id = change.upload;
+  const UploadRows rows = MR_TRY(read_upload(*change.drive, left));
+  writes_for(change.drive, outcome);
+  remove_upload(outcome, change.drive, rows, kItself);
+  return {};
+}
+
+bool CommitBatch::write_step(Step step) {
+  taken_ = step;
   for (const auto& [drive, writes] : writes_) {
     rocksdb::WriteBatch& batch = writes->steps[step];
     if (batch.Count() == 0 || writes->error) continue;
@@ -358,9 +434,13 @@ void CommitBatch::write_step(Step step) {
     }
     const Sync sync = broken("no-fsync") ? Sync::kNo : writes->sync;
     Status written = drive->index().write(batch, sync);
-    if (!written) writes->error = drive->note(written.take_error().within("drive " + drive->path()));
+    if (!written) {
+      writes->error = drive->note(written.take_error().within("drive " + drive->path()));
+      refusal_ = writes->error->copy();
+    }
     MR_FAULT("commit.written");
   }
+  return !refusal_;
 }
 
 void CommitBatch::write() {
@@ -368,9 +448,15 @@ void CommitBatch::write() {
     if (outcome->changes_object && !outcome->error) core_.cache.begin_change(outcome->hash);
   }
   MR_FAULT("commit.judged");
-  write_step(kBefore);
-  write_step(kItself);
-  write_step(kAfter);
+  if (write_step(kBefore) && write_step(kItself)) {
+    // Known before the old rows go: whoever misses them looks again.
+    for (const auto& outcome : outcomes_) {
+      if (outcome->change.kind == Change::Kind::kMoveUpload && !outcome->error)
+        core_.uploads.insert(outcome->change.new_upload);
+    }
+    ++core_.moves;
+    write_step(kAfter);
+  }
   for (const auto& outcome : outcomes_) settle(*outcome);
 }
 
@@ -379,8 +465,8 @@ void CommitBatch::settle(Outcome& outcome) {
   const bool was_planned = !outcome.error;
   bool index_failed = false;
   for (const DriveWrites* writes : outcome.writes) {
-    if (!writes->error || outcome.error) continue;
-    outcome.error = writes->error->copy();
+    if (outcome.error || (!writes->error && taken_ != kBefore)) continue;
+    outcome.error = writes->error ? writes->error->copy() : refusal_->copy();
     index_failed = true;
   }
   if (outcome.changes_object && was_planned) {
@@ -400,13 +486,21 @@ void CommitBatch::settle(Outcome& outcome) {
     }
     return;
   }
-  if (change.kind == Change::Kind::kCreateUpload) core_.uploads.insert(change.new_upload);
+  if (change.new_upload != nullptr) core_.uploads.insert(change.new_upload);
   if (change.kind == Change::Kind::kAbortUpload ||
       (change.kind == Change::Kind::kPut && !change.upload.empty())) {
     core_.uploads.erase(change.upload);
   }
   if (outcome.changes_object && is_pending(change.record) && core_.on_pending_shard) core_.on_pending_shard();
-  for (const DroppedFiles& dropped : outcome.dropped) dropped.drive->drop_files(dropped.files);
+  for (const DroppedFiles& dropped : outcome.dropped) {
+    const auto writes = writes_.find(dropped.drive.get());
+    const bool record_is_gone = dropped.step <= taken_ && (writes == writes_.end() || !writes->second->error);
+    if (record_is_gone) {
+      dropped.drive->drop_files(dropped.files);
+    } else {
+      dropped.drive->need_sweep();
+    }
+  }
   if (change.drive != nullptr) {
     change.drive->commits.count(change.record.size, steady_us() - change.submitted_us);
   }

@@ -28,7 +28,8 @@ class CommitBatch {
   void answer();
 
  private:
-  // Three steps: what must be gone before, the change itself, what may go after.
+  // Three steps: what must be gone before, the change itself, what may go after. A step that a drive refused
+  // ends the batch: an older record outlives its successor, never the other way round.
   enum Step : size_t { kBefore, kItself, kAfter };
   struct DriveWrites {
     std::shared_ptr<Drive> drive;
@@ -43,6 +44,7 @@ class CommitBatch {
   struct DroppedFiles {
     std::shared_ptr<Drive> drive;
     std::vector<uint64_t> files;
+    Step step = kItself;
   };
   struct Outcome {
     Change change;
@@ -54,6 +56,8 @@ class CommitBatch {
     std::vector<DriveWrites*> writes;   // those that must succeed
   };
 
+  // Those of a drive; `writes_for`: and the outcome depends on them.
+  DriveWrites& writes_on(const std::shared_ptr<Drive>& drive, const Outcome& outcome);
   DriveWrites& writes_for(const std::shared_ptr<Drive>& drive, Outcome& outcome);
   KeyState& state_of(const Change& change);
   Status judge(const Change& change, const Lookup& lookup) const;
@@ -66,13 +70,25 @@ class CommitBatch {
   Status plan_part(Outcome& outcome);
   Status plan_create_upload(Outcome& outcome);
   Status plan_abort(Outcome& outcome);
+  Status plan_move_upload(Outcome& outcome);
+  Status plan_tidy_upload(Outcome& outcome);
   // Takes the upload's rows away; files that `kept` does not use are dropped. Error where `kept` names a file
   // that is no part of it.
   Status plan_end_of_upload(Outcome& outcome, const Upload& upload, const Record& kept);
+  struct UploadRows {
+    std::vector<std::string> keys;
+    std::vector<Record> parts;
+  };
+  // What is on the drive of this upload.
+  static Result<UploadRows> read_upload(const Drive& drive, const Upload& upload);
+  // The rows, and the files of the parts that are still in `rows`.
+  void remove_upload(Outcome& outcome, const std::shared_ptr<Drive>& drive, const UploadRows& rows,
+                     Step step);
   void place_record(Outcome& outcome, KeyState& state);
   void remove_record(Outcome& outcome, const Found& old, Step step);
   std::shared_ptr<Drive> tombstone_drive(const Lookup& lookup) const;
-  void write_step(Step step);
+  // False where a drive refused it: then the following steps are not taken.
+  bool write_step(Step step);
   void settle(Outcome& outcome);
 
   Core& core_;
@@ -80,6 +96,8 @@ class CommitBatch {
   std::map<Drive*, std::unique_ptr<DriveWrites>> writes_;
   std::unordered_map<std::string, KeyState> states_;
   std::vector<std::unique_ptr<Outcome>> outcomes_;
+  std::optional<Error> refusal_;  // of a drive, at any step
+  Step taken_ = kAfter;           // the last step that was begun
 };
 
 }  // namespace millrace::store

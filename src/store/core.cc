@@ -5,17 +5,25 @@
 #include <future>
 
 #include "base/clock.h"
+#include "base/crc.h"
 #include "base/units.h"
-#include "store/checksum.h"
 #include "store/commit.h"
 
 namespace millrace::store {
 
 std::shared_ptr<Drive> DriveMap::find(const std::string& path) const {
   for (const auto& drive : drives) {
-    if (drive->path() == path || drive->id() == path) return drive;
+    if (is_named({drive->path(), drive->id()}, path)) return drive;
   }
   return nullptr;
+}
+
+Status DriveMap::check_all_there(const std::string& what) const {
+  if (missing.empty()) return {};
+  const MissingDrive& first = missing.front();
+  return make_error(Code::kUnavailable, "{} while drive {} is missing: {}", what, first.known.path,
+                    first.reason)
+      .with_hint("attach the drive, or give it up for lost: millrace drives remove " + first.known.path);
 }
 
 void DamageList::add(Damage damage) {
@@ -49,7 +57,7 @@ Lookup Core::look_up(const DriveMap& drives, const std::string& bucket, const st
   for (const auto& drive : drives.drives) {
     auto value = drive->index().find(Family::kObjects, encoded);
     if (!value) {
-      lookup.error = value.take_error();
+      lookup.error = value.error().code() == Code::kIo ? drive->note(value.take_error()) : value.take_error();
       continue;
     }
     if (!*value) continue;
@@ -63,6 +71,12 @@ Lookup Core::look_up(const DriveMap& drives, const std::string& bucket, const st
   std::ranges::sort(lookup.found,
                     [](const Found& a, const Found& b) { return is_newer(a.record, b.record); });
   return lookup;
+}
+
+Error Core::not_found(const DriveMap& drives, const std::string& bucket, const std::string& key) {
+  Status there = drives.check_all_there(fmt::format("{}/{} is not known to be there or not", bucket, key));
+  if (!there) return there.take_error();
+  return make_error(Code::kNotFound, "{}/{}: there is no such object", bucket, key);
 }
 
 Result<std::shared_ptr<const Object>> Core::get_object(const std::string& bucket, const std::string& key) {
@@ -87,6 +101,12 @@ Result<std::shared_ptr<const Object>> Core::load(const std::string& bucket, cons
     const Found* current = lookup.current();
     if (current == nullptr) {
       if (lookup.error) return std::move(*lookup.error);
+      // Drives are looked at one after the other: what was moved meanwhile was passed by.
+      const bool may_have_moved = lookup.found.empty() && drives->drives.size() > 1;
+      if (may_have_moved &&
+          (cache.epoch(hash) != epoch || look_up(*drives, bucket, key).current() != nullptr))
+        continue;
+      if (lookup.found.empty()) return not_found(*drives, bucket, key);
       return make_error(Code::kNotFound, "{}/{}: there is no such object", bucket, key);
     }
     std::string inline_bytes;
@@ -126,22 +146,25 @@ Result<std::shared_ptr<Drive>> Core::choose_drive(std::string_view bucket, std::
                                                   uint64_t size) const {
   const std::shared_ptr<const DriveMap> drives = map();
   const std::vector<size_t> order = place(placement_hash(bucket, key), drives->targets);
+  bool any_full = false;
   for (const DriveState wanted : {DriveState::kServing, DriveState::kSlow}) {
     for (const size_t position : order) {
       const auto& drive = drives->drives[position];
-      if (drive->state() == wanted && drive->has_room(size)) return drive;
+      if (drive->state() != wanted) continue;
+      if (drive->has_room(size)) return drive;
+      any_full = true;
     }
   }
   std::string states;
-  bool serving = false;
   for (const auto& drive : drives->drives) {
     const DriveStatus status = drive->status();
-    serving = serving || drive->takes_writes();
     states += fmt::format("{}{}: {}, {} free", states.empty() ? "" : "; ", status.path,
                           drive_state_name(status.state), format_bytes(status.free_bytes));
   }
-  return make_error(serving ? Code::kNoSpace : Code::kUnavailable, "no drive with room for {} ({})",
-                    format_bytes(size), states);
+  if (any_full)
+    return make_error(Code::kNoSpace, "no drive with room for {} ({})", format_bytes(size), states);
+  return make_error(Code::kUnavailable, "no drive takes objects ({})", states)
+      .with_hint("millrace drives add DIR adds one, or takes one that drains into service again");
 }
 
 void Core::submit(Change change) {
@@ -166,6 +189,16 @@ Result<std::shared_ptr<const Object>> Core::commit(Change change) {
   auto waiting = outcome->get_future();
   submit(std::move(change));
   return waiting.get();
+}
+
+Status Core::save_buckets(Drive& drive) const {
+  rocksdb::WriteBatch batch;
+  for (const BucketRecord& record : buckets.records()) {
+    const std::string encoded = encode_bucket(record);
+    const auto there = MR_TRY(drive.index().find(Family::kBuckets, record.bucket.name));
+    if (there != encoded) drive.index().put(batch, Family::kBuckets, record.bucket.name, encoded);
+  }
+  return batch.Count() == 0 ? Status() : drive.index().write(batch, Sync::kYes);
 }
 
 void Core::retire(std::shared_ptr<Drive> drive) {

@@ -46,6 +46,9 @@ struct DriveMap {
   std::vector<MissingDrive> missing;
 
   std::shared_ptr<Drive> find(const std::string& path) const;
+  // kUnavailable while a known drive is missing: it may hold what was not found. `what` is what is not known
+  // then: "bucket b cannot be listed".
+  Status check_all_there(const std::string& what) const;
 };
 
 // One record of a key, and where it was found.
@@ -99,13 +102,18 @@ class Core {
   UploadTable uploads;
   DamageList damages;
   std::shared_ptr<rocksdb::Cache> index_cache;
+  std::mutex admin;  // buckets and drives are changed one at a time; taken before `topology`
   std::shared_mutex topology;
+  // Counts before old records go from drives that objects were moved off.
+  std::atomic<uint64_t> moves = 0;
   Workers unpackers{kUnpackers};  // of compressed shards on their way in
 
   std::shared_ptr<const DriveMap> map() const { return map_.load(); }
   // With `topology` held exclusively: hands queued changes to the committers of the new map.
   void set_map(std::shared_ptr<const DriveMap> map);
 
+  // The error for a key of which not one record was found.
+  static Error not_found(const DriveMap& drives, const std::string& bucket, const std::string& key);
   Lookup look_up(const DriveMap& drives, const std::string& bucket, const std::string& key) const;
   Result<std::shared_ptr<const Object>> get_object(const std::string& bucket, const std::string& key);
   // The same for those who go over everything: it stays out of the cache.
@@ -118,6 +126,8 @@ class Core {
   // The same, and waits for it.
   Result<std::shared_ptr<const Object>> commit(Change change);
   void report(Damage damage);
+  // With `admin` held: gives the drive every bucket's record.
+  Status save_buckets(Drive& drive) const;
   // A drive that left the map: closed once nobody reads from it any more, never on one of its own threads.
   void retire(std::shared_ptr<Drive> drive);
   void close_retired();

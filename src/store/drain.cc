@@ -1,8 +1,11 @@
 // Moving objects between drives.
 #include "store/drain.h"
 
+#include <algorithm>
+
 #include "base/fault.h"
 #include "store/commit.h"
+#include "store/multipart.h"
 #include "store/put.h"
 #include "store/unfinished_file.h"
 #include "store/verify.h"
@@ -17,28 +20,121 @@ void Mover::run(const std::function<bool()>& go_on) {
 }
 
 void Mover::drain(const std::shared_ptr<Drive>& drive, const std::function<bool()>& go_on) {
-  std::vector<std::string> keys;
-  uint64_t uploads = 0;
-  {
-    const auto rows = drive->index().iterate(Family::kObjects, DriveIndex::Scan::kAll);
-    constexpr size_t kMostKeys = 100'000;  // the rest in the next round
-    for (rows->SeekToFirst(); rows->Valid() && keys.size() < kMostKeys; rows->Next())
+  constexpr size_t kMostKeys = 100'000;  // the rest in the next round
+  const auto keys_of = [&](Family family, const char* first, std::string_view prefix) {
+    std::vector<std::string> keys;
+    const auto rows = drive->index().iterate(family, DriveIndex::Scan::kAll);
+    for (rows->Seek(first); rows->Valid() && keys.size() < kMostKeys; rows->Next()) {
+      if (!view(rows->key()).starts_with(prefix)) break;
       keys.push_back(rows->key().ToString());
+    }
+    return keys;
+  };
+  const std::vector<std::string> objects = keys_of(Family::kObjects, "", "");
+  const std::vector<std::string> uploads = keys_of(Family::kUploads, "u", "u");
+  drive->drain_left = objects.size() + uploads.size();
+  // Uploads first: one that is completed meanwhile is an object of this drive.
+  const auto move_all = [&](const std::vector<std::string>& keys, auto&& move_one) {
+    for (const std::string& key : keys) {
+      if (!go_on()) return false;
+      const Status moved = move_one(key);
+      if (moved) {
+        --drive->drain_left;
+        continue;
+      }
+      if (moved.error().code() == Code::kCancelled) continue;  // changed meanwhile: the next round sees it
+      core_.log.warn("cannot move something off a draining drive", "drive", drive->path(), "why",
+                     moved.error().message());
+      if (moved.error().code() == Code::kNoSpace || moved.error().code() == Code::kUnavailable) return false;
+    }
+    return true;
+  };
+  if (move_all(uploads, [&](const std::string& row) { return move_upload(drive, row); }))
+    move_all(objects, [&](const std::string& key) { return move(drive, key); });
+}
+
+Status Mover::move_upload(const std::shared_ptr<Drive>& from, const std::string& row) {
+  const auto value = MR_TRY(from->index().find(Family::kUploads, row));
+  if (!value) return {};
+  const Upload here = MR_TRY(decode_upload(row, *value));
+  Change change;
+  change.bucket = here.bucket;
+  change.key = here.key;
+  change.upload = here.id;
+  const auto upload = core_.uploads.find(here.bucket, here.key, here.id);
+  if (upload == nullptr || upload->drive != from) {
+    change.kind = Change::Kind::kTidyUpload;
+    change.drive = from;
+    MR_TRY(core_.commit(std::move(change)));
+    return {};
   }
-  for (const auto& upload : core_.uploads.all()) uploads += upload->drive == drive ? 1 : 0;
-  drive->drain_left = keys.size() + uploads;
-  for (const std::string& key : keys) {
-    if (!go_on()) return;
-    const Status moved = move(drive, key);
-    if (moved) {
-      --drive->drain_left;
+  uint64_t size = 0;
+  for (const auto& part : MR_TRY(Multipart::parts_on(*from, *upload))) size += part.record.size;
+  change.kind = Change::Kind::kMoveUpload;
+  change.drive = MR_TRY(core_.choose_drive(here.bucket, here.key, size));
+  auto moved = std::make_shared<Upload>(*upload);
+  moved->drive = change.drive;
+  moved->version = core_.clock.next();
+  change.new_upload = moved;
+  std::vector<MovedPart> copied;
+  const auto forget = [&] {
+    for (const MovedPart& part : copied) change.drive->drop_files(files_of(part.after));
+  };
+  // Parts may come while others are copied: each turn copies only those.
+  constexpr int kMostTurns = 16;
+  for (int turn = 0; turn < kMostTurns; ++turn) {
+    Status done = copy_parts(*upload, change.drive, copied);
+    if (!done) {
+      forget();
+      return done;
+    }
+    MR_FAULT("move.parts");
+    Change attempt = change;
+    attempt.moved_parts = copied;
+    const auto committed = core_.commit(std::move(attempt));
+    if (committed) return {};
+    if (committed.error().code() == Code::kCancelled) continue;
+    // Whether it is there after a restart nobody knows: then its files must be, too.
+    change.drive->need_sweep();
+    return committed.error().copy();
+  }
+  forget();
+  return make_error(Code::kCancelled, "{}/{}: its upload changes too fast to be moved", here.bucket,
+                    here.key);
+}
+
+Status Mover::copy_parts(const Upload& upload, const std::shared_ptr<Drive>& to,
+                         std::vector<MovedPart>& copied) {
+  std::vector<MovedPart> parts;
+  std::optional<Error> error;
+  for (const auto& part : MR_TRY(Multipart::parts_on(*upload.drive, upload))) {
+    const auto before = std::ranges::find(copied, part.record, &MovedPart::before);
+    if (before != copied.end()) {
+      parts.push_back(std::move(*before));
+      copied.erase(before);
       continue;
     }
-    if (moved.error().code() == Code::kCancelled) continue;  // changed meanwhile: the next round sees it
-    core_.log.warn("cannot move an object off a draining drive", "drive", drive->path(), "why",
-                   moved.error().message());
-    if (moved.error().code() == Code::kNoSpace || moved.error().code() == Code::kUnavailable) return;
+    MovedPart moved{part.number, part.record, part.record};
+    for (Piece& piece : moved.after.pieces) {
+      auto name = copy_piece({*upload.drive, upload.bucket, upload.key}, piece, to);
+      if (!name) {
+        error = name.take_error();
+        break;
+      }
+      piece.file = *name;
+      moved.after.head = *name;
+    }
+    if (error) break;
+    parts.push_back(std::move(moved));
   }
+  if (!error) {
+    // Parts that were replaced meanwhile.
+    for (const MovedPart& part : copied) to->drop_files(files_of(part.after));
+    copied.clear();
+  }
+  for (MovedPart& part : parts) copied.push_back(std::move(part));
+  if (error) return std::move(*error);
+  return {};
 }
 
 Status Mover::move(const std::shared_ptr<Drive>& from, const std::string& encoded_key) {
@@ -79,11 +175,11 @@ Status Mover::move(const std::shared_ptr<Drive>& from, const std::string& encode
   return {};
 }
 
-Result<uint64_t> Mover::copy_piece(const Object& object, const Piece& piece,
+Result<uint64_t> Mover::copy_piece(const Source& source, const Piece& piece,
                                    const std::shared_ptr<Drive>& to) {
   UnfinishedFile target(to, piece.size);
   uint64_t at = 0;
-  FileCheck check = MR_TRY(check_file(object.drive()->file_path(piece.file), piece.file,
+  FileCheck check = MR_TRY(check_file(source.drive.file_path(piece.file), piece.file,
                                       [&](uint64_t, std::string_view bytes) -> Status {
                                         MR_TRY(target.make_room(at + bytes.size()));
                                         MR_TRY(target.write_tail(at, bytes));
@@ -91,9 +187,9 @@ Result<uint64_t> Mover::copy_piece(const Object& object, const Piece& piece,
                                         return {};
                                       }));
   if (!check.bad_blocks.empty()) {
-    core_.report({object.bucket(), object.key(), object.drive()->path(), check.bad_blocks.front(),
-                  "its checksum is wrong"});
-    return make_error(Code::kCorrupt, "{}/{}: block {} is damaged", object.bucket(), object.key(),
+    core_.report(
+        {source.bucket, source.key, source.drive.path(), check.bad_blocks.front(), "its checksum is wrong"});
+    return make_error(Code::kCorrupt, "{}/{}: block {} is damaged", source.bucket, source.key,
                       check.bad_blocks.front());
   }
   Trailer trailer = std::move(check.trailer);
@@ -111,7 +207,7 @@ Result<Record> Mover::copy_files(const Object& object, const std::shared_ptr<Dri
                                  std::vector<uint64_t>& copied) {
   Record record = object.record();
   for (Piece& piece : record.pieces) {
-    piece.file = MR_TRY(copy_piece(object, piece, to));
+    piece.file = MR_TRY(copy_piece({*object.drive(), object.bucket(), object.key()}, piece, to));
     copied.push_back(piece.file);
   }
   if (object.record().pieces.size() == 1 && object.record().head == object.record().pieces.front().file) {

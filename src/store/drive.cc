@@ -106,7 +106,7 @@ Result<std::shared_ptr<Drive>> Drive::open(const DriveOptions& options) {
   const Space space = drive->space();
   drive->weight_ = std::max(1.0, static_cast<double>(space.total_bytes >> 30));
   drive->reserve_bytes_ = std::min(options.reserve_bytes, space.total_bytes / 20);
-  MR_TRY(drive->open_index(options.index_cache).within("drive " + options.path));
+  MR_TRY(drive->open_index(options).within("drive " + options.path));
 
   const unsigned reads = options.reads_in_flight != 0 ? options.reads_in_flight
                          : drive->rotational_         ? 1
@@ -171,14 +171,15 @@ void Drive::empty_temporary_directory() const {
   }
 }
 
-Status Drive::open_index(const std::shared_ptr<rocksdb::Cache>& cache) {
-  // RocksDB would begin a new index where CURRENT is gone, and remove what is left of the old one.
-  if (!file_exists(path_ + "/index/CURRENT") && has_content(path_)) {
-    return make_error(Code::kCorrupt, "its index is gone: {}/index has no CURRENT, but there are objects",
-                      path_)
+Status Drive::open_index(const DriveOptions& options) {
+  // RocksDB would begin a new index where CURRENT is gone, and remove what is left of the old one. One that
+  // served had an index, whatever is left of its objects.
+  const bool had_index = !options.expected_id.empty();
+  if (!file_exists(path_ + "/index/CURRENT") && (had_index || has_content(path_))) {
+    return make_error(Code::kCorrupt, "its index is gone: {}/index has no CURRENT", path_)
         .with_hint("millrace fsck --rebuild");
   }
-  index_ = MR_TRY(DriveIndex::open(path_ + "/index", cache));
+  index_ = MR_TRY(DriveIndex::open(path_ + "/index", options.index_cache));
   const auto clock = MR_TRY(index_->find(Family::kMeta, kMetaClock));
   if (clock) clock_at_open_ = Decoder(*clock).u64();
   const auto clean = MR_TRY(index_->find(Family::kMeta, kMetaClean));
@@ -218,6 +219,17 @@ void Drive::set_draining() {
   if (takes_writes()) state_ = DriveState::kDraining;
 }
 
+void Drive::set_serving() {
+  std::lock_guard lock(mutex_);
+  draining_ = false;
+  if (state_ == DriveState::kDraining) state_ = DriveState::kServing;
+}
+
+bool Drive::is_draining() const {
+  std::lock_guard lock(mutex_);
+  return draining_;
+}
+
 void Drive::mark_failed(std::string reason) {
   std::lock_guard lock(mutex_);
   state_ = DriveState::kFailed;
@@ -238,7 +250,7 @@ void Drive::mark_rested() {
   reason_.clear();
 }
 
-Status Drive::probe() {
+Result<DriveIndex::Recovery> Drive::try_to_serve() {
   const std::string path = fmt::format("{}/probe", temporary_directory());
   {
     const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
@@ -246,17 +258,33 @@ Status Drive::probe() {
     File file(descriptor, path);
     MR_TRY(file.write_all("probe"));
     MR_TRY(file.sync());
+    // From the drive, not from memory.
+    ::posix_fadvise(descriptor, 0, 0, POSIX_FADV_DONTNEED);
+    char byte = 0;
+    if (::pread(descriptor, &byte, 1, 0) != 1) return make_system_error(errno, "reading " + path);
   }
   if (::unlink(path.c_str()) != 0) return make_system_error(errno, "removing " + path);
-  MR_TRY(index_->resume());
+  return index_->recover();
+}
+
+Result<DriveIndex::Recovery> Drive::probe() {
+  auto tried = try_to_serve();
+  if (!tried) {
+    mark_failed(tried.error().message());
+    return tried;
+  }
+  // What was refused may be there now, or its files may.
+  if (*tried == DriveIndex::Recovery::kReopened) need_sweep();
   std::lock_guard lock(mutex_);
   state_ = draining_ ? DriveState::kDraining : DriveState::kServing;
   reason_.clear();
-  return {};
+  return tried;
 }
 
 Error Drive::failed_call(int errno_value, std::string_view what) {
   Error error = make_system_error(errno_value, what).within("drive " + path_);
+  // Of the process or the machine, and it passes.
+  if (errno_value == EMFILE || errno_value == ENFILE) return Error(Code::kUnavailable, error.message());
   if (!is_breakage(errno_value)) return error;
   mark_failed(error.message());
   return Error(Code::kIo, error.message());

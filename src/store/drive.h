@@ -1,8 +1,8 @@
 // Drive: one directory on one physical drive: its lock, its identity, its index, its files, its threads.
 //
 // Opened and closed by the store; objects share it and may outlive the close (their open files stay
-// readable). A drive on which a write fails is marked and gets no new objects until a probe succeeds; it is
-// still read. Any thread, but for open and close.
+// readable). A drive on which a write or a read fails is marked and gets no new objects until a probe
+// succeeds; it is still read. Any thread, but for open and close.
 #pragma once
 
 #include <atomic>
@@ -62,6 +62,7 @@ class Drive {
   WriteMode write_mode() const { return write_mode_; }
 
   DriveIndex& index() { return *index_; }
+  const DriveIndex& index() const { return *index_; }
   BlockWriter& blocks() { return *blocks_; }
   ReadScheduler& reader() { return *reader_; }
   Workers& finishers() { return *finishers_; }
@@ -70,14 +71,17 @@ class Drive {
   DriveState state() const { return state_.load(); }
   std::string reason() const;
   void set_draining();
-  // A write failed: no new objects until probe() succeeds.
+  void set_serving();
+  bool is_draining() const;
+  // A write or a read failed: no new objects until probe() succeeds.
   void mark_failed(std::string reason);
   // Much slower than its peers: new objects go to others that have room, until mark_rested().
   void mark_slow(std::string reason);
   void mark_rested();
   bool takes_writes() const { return state() == DriveState::kServing || state() == DriveState::kSlow; }
-  // Blocks: writes, flushes and removes a small file.
-  Status probe();
+  // Blocks: writes, flushes, reads and removes a small file, and lets the index go on. Its error is the new
+  // reason.
+  Result<DriveIndex::Recovery> probe();
   // The error of a failed system call on this drive; marks the drive where its code says that it is broken.
   Error failed_call(int errno_value, std::string_view what);
   // The same for an error of the index.
@@ -123,7 +127,9 @@ class Drive {
   Status settle_identity(const DriveOptions& options);
   Status make_directories();
   void empty_temporary_directory() const;
-  Status open_index(const std::shared_ptr<rocksdb::Cache>& cache);
+  Status open_index(const DriveOptions& options);
+  // Also reads what it wrote: a drive whose reads fail is no better than one whose writes do.
+  Result<DriveIndex::Recovery> try_to_serve();
   Space space();
   void remove_later(const std::vector<uint64_t>& files);
 

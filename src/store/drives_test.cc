@@ -83,6 +83,80 @@ TEST_F(DrivesTest, ADriveInUseOrOfAnotherNodeIsRefused) {
   EXPECT_EQ(try_open(other).error().code(), Code::kInvalid);
 }
 
+TEST_F(DrivesTest, AKnownDriveMayBeSpelledInAnyWay) {
+  open(2);
+  put_many(20, 100);
+  store_.reset();
+  StoreOptions other = options(2);
+  other.drives = {drive_path(1) + "/", drive_path(0) + "/../" + fs::path(drive_path(0)).filename().string()};
+  open(other);
+  EXPECT_EQ(store_->drives().size(), 2U);
+  for (int i = 0; i < 20; ++i) EXPECT_TRUE(get(*store_, "data", "key" + std::to_string(i)));
+  EXPECT_TRUE(store_->drain_drive(drive_path(1) + "/"));
+}
+
+TEST_F(DrivesTest, DrivesThatChangedPlacesAreKnownByWhatTheyAre) {
+  open(2);
+  put_many(20, 100);
+  store_.reset();
+  fs::rename(drive_path(0), directory_.path("aside"));
+  fs::rename(drive_path(1), drive_path(0));
+  fs::rename(directory_.path("aside"), drive_path(1));
+  open(2);
+  for (int i = 0; i < 20; ++i) EXPECT_TRUE(get(*store_, "data", "key" + std::to_string(i)));
+}
+
+TEST_F(DrivesTest, ADriveInsideAnotherIsRefused) {
+  open();
+  EXPECT_EQ(store_->add_drive(drive_path(0) + "/data/00").error().code(), Code::kInvalid);
+  EXPECT_EQ(store_->add_drive(fs::path(drive_path(0)).parent_path().string()).error().code(), Code::kInvalid);
+}
+
+TEST_F(DrivesTest, AKnownDriveWhoseIndexAndObjectsAreGoneIsMissing) {
+  open(2);
+  put_many(20, 100);
+  store_.reset();
+  fs::remove_all(drive_path(1) + "/data");
+  fs::remove_all(drive_path(1) + "/index");
+  open(2);
+  EXPECT_EQ(drive(1).state, DriveState::kMissing);
+  EXPECT_NE(drive(1).reason.find("fsck --rebuild"), std::string::npos);
+}
+
+TEST_F(DrivesTest, BucketsAreNotedOnADriveThatWasAwayWhenTheyWereMade) {
+  open(2);
+  store_.reset();
+  fs::rename(drive_path(1), directory_.path("away"));
+  open(1);
+  ASSERT_TRUE(store_->create_bucket("fresh", {}));
+  store_.reset();
+  fs::rename(directory_.path("away"), drive_path(1));
+  open(2);
+  ASSERT_TRUE(store_->drain_drive(drive_path(0)));
+  store_.reset();
+  fs::rename(drive_path(0), directory_.path("gone"));
+  open(2);
+  EXPECT_NE(store_->find_bucket("fresh"), nullptr);
+}
+
+TEST_F(DrivesTest, ADrainIsRememberedWhereverTheDriveGoesAndEndsWhenItIsAddedAgain) {
+  open(2);
+  ASSERT_TRUE(store_->drain_drive(drive_path(1)));
+  store_.reset();
+  fs::rename(drive_path(1), directory_.path("moved"));
+  StoreOptions other = options(1);
+  other.drives.push_back(directory_.path("moved"));
+  open(other);
+  const auto state = [&] {
+    for (const DriveStatus& one : store_->drives())
+      if (one.path == directory_.path("moved")) return one.state;
+    return DriveState::kMissing;
+  };
+  EXPECT_EQ(state(), DriveState::kDraining);
+  ASSERT_TRUE(store_->add_drive(directory_.path("moved")));
+  EXPECT_EQ(state(), DriveState::kServing);
+}
+
 TEST_F(DrivesTest, AMissingDriveIsReportedAndNeverMadeAnew) {
   open(2);
   put_many(40, 100);
@@ -94,7 +168,12 @@ TEST_F(DrivesTest, AMissingDriveIsReportedAndNeverMadeAnew) {
   EXPECT_FALSE(drive(1).reason.empty());
   EXPECT_TRUE(fs::is_empty(drive_path(1)));
   int found = 0;
-  for (int i = 0; i < 40; ++i) found += get(*store_, "data", "key" + std::to_string(i)) ? 1 : 0;
+  for (int i = 0; i < 40; ++i) {
+    const auto bytes = get(*store_, "data", "key" + std::to_string(i));
+    found += bytes ? 1 : 0;
+    if (!bytes) EXPECT_EQ(bytes.error().code(), Code::kUnavailable) << bytes.error().message();
+  }
+  EXPECT_EQ(store_->list("data", {}).error().code(), Code::kUnavailable);
   EXPECT_GT(found, 0);
   EXPECT_LT(found, 40);
   EXPECT_EQ(store_->remove_bucket("data").error().code(), Code::kUnavailable);
@@ -105,6 +184,18 @@ TEST_F(DrivesTest, AMissingDriveIsReportedAndNeverMadeAnew) {
   expect_many(40, 100);
 }
 
+TEST_F(DrivesTest, ADriveThatIsThereFromAStartOnKnowsTheBucketsWithoutTheOthers) {
+  open(1);
+  ASSERT_TRUE(store_->change_bucket("data", {.anonymous_read = true}));
+  open(2);
+  store_.reset();
+  fs::rename(drive_path(0), directory_.path("away"));
+  open(2);
+  const auto bucket = store_->find_bucket("data");
+  ASSERT_NE(bucket, nullptr);
+  EXPECT_TRUE(bucket->settings.anonymous_read);
+}
+
 TEST_F(DrivesTest, WhatWasDeletedOrOverwrittenWhileADriveWasAwayStaysSo) {
   open(2);
   put_many(40, 100);
@@ -113,7 +204,6 @@ TEST_F(DrivesTest, WhatWasDeletedOrOverwrittenWhileADriveWasAwayStaysSo) {
   open(2);
   for (int i = 0; i < 20; ++i) ASSERT_TRUE(remove(*store_, "data", "key" + std::to_string(i)));
   for (int i = 20; i < 40; ++i) ASSERT_TRUE(put(*store_, "data", "key" + std::to_string(i), "new"));
-  EXPECT_EQ(store_->list("data", {})->entries.size(), 20u);
   fs::rename(directory_.path("away"), drive_path(1));
   ASSERT_TRUE(store_->add_drive(drive_path(1)));
   for (int round = 0; round < 2; ++round) {

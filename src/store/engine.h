@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -38,7 +37,7 @@ class Engine final : public Store {
   void prepare(std::shared_ptr<const Object> object, uint64_t offset, uint64_t size,
                std::function<void(Result<Extent>)> done) override;
   uint64_t read_window() const override { return core_.options.read_window; }
-  Result<std::string> read(const Object& object, uint64_t offset, uint64_t size) override;
+  Result<std::string> read(const Object& object, uint64_t offset, uint64_t size, Verified verified) override;
   Result<std::shared_ptr<const std::string>> shard_index(std::shared_ptr<const Object> object) override;
 
   Result<std::unique_ptr<Writer>> put(PutOptions options) override;
@@ -62,6 +61,7 @@ class Engine final : public Store {
 
   Result<ListPage> list(const std::string& bucket, const ListOptions& options) override;
 
+  Readiness readiness() const override;
   std::vector<DriveStatus> drives() override;
   Status add_drive(const std::string& path) override;
   Status drain_drive(const std::string& path) override;
@@ -80,7 +80,6 @@ class Engine final : public Store {
   ShardIndexes shards_;
   Scrubber scrubber_;
   Housekeeper housekeeper_;
-  std::mutex admin_;  // buckets and drives are changed one at a time
 };
 
 }  // namespace millrace::store

@@ -11,9 +11,9 @@
 #include <map>
 #include <unordered_map>
 
+#include "base/crc.h"
 #include "base/file.h"
 #include "store/buckets.h"
-#include "store/checksum.h"
 #include "store/coding.h"
 #include "store/identity.h"
 #include "store/index.h"
@@ -89,7 +89,9 @@ Status Fsck::find_files() {
   std::error_code error;
   std::filesystem::recursive_directory_iterator entries(path_ + "/data", error);
   if (error) return make_error(Code::kIo, "{}/data: {}", path_, error.message());
-  for (const auto& entry : entries) {
+  for (; entries != std::filesystem::recursive_directory_iterator(); ++entries) {
+    const auto& entry = *entries;
+    if (entries.depth() > 0) entries.disable_recursion_pending();  // files lie in data/7f, and no deeper
     if (!entry.is_regular_file()) continue;
     const auto file = parse_file_name(entry.path().filename().string());
     if (!file) continue;

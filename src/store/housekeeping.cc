@@ -1,6 +1,7 @@
 // The housekeeper's round.
 #include "store/housekeeping.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include "base/clock.h"
@@ -13,6 +14,7 @@ namespace millrace::store {
 namespace {
 
 constexpr auto kRound = std::chrono::seconds(1);
+constexpr uint64_t kMovesFor_us = 1'000'000;
 
 }  // namespace
 
@@ -61,9 +63,17 @@ void Housekeeper::run() {
     probe_failed();
     judge_pace();
     forget_tombstones();
-    mover_.run([this] { return goes_on(); });
+    // By turns with the rest: a drive takes hours to drain.
+    const uint64_t until_us = steady_us() + kMovesFor_us;
+    bool is_cut = false;
+    mover_.run([&] {
+      is_cut = steady_us() >= until_us;
+      return !is_cut && goes_on();
+    });
+    if (is_cut) wake();
     constexpr uint64_t kExpireEvery_us = 60'000'000;
-    if (expired_us != 0 && steady_us() - expired_us < kExpireEvery_us) continue;
+    const uint64_t every_us = std::min(kExpireEvery_us, core_.options.upload_expiry_seconds * 1'000'000);
+    if (expired_us != 0 && steady_us() - expired_us < every_us) continue;
     expired_us = steady_us();
     const auto age_ms = static_cast<int64_t>(core_.options.upload_expiry_seconds * 1000);
     const size_t expired = multipart_.expire(wall_ms() - age_ms);
@@ -75,16 +85,7 @@ void Housekeeper::sweep() {
   const std::shared_ptr<const DriveMap> drives = core_.map();
   for (const auto& drive : drives->drives) {
     if (drive->was_clean()) continue;
-    if (const std::string& lost = drive->index().lost_log(); !lost.empty()) {
-      // Files of commits that the log lost look like litter now: they stay, for fsck to find.
-      core_.log.warn(
-          "the end of a drive's index log is damaged: its last commits may be missing; not swept: "
-          "millrace fsck --rebuild finds their files",
-          "drive", drive->path(), "what", lost);
-      core_.report({"", "", drive->path(), 0, "the end of the index's log is damaged: " + lost});
-      drive->need_sweep();
-      continue;
-    }
+    if (report_loss(*drive)) continue;
     const auto report = sweep_drive(core_, *drive, started_, [this] { return goes_on(); });
     // A sweep that did not reach its end is done again at the next start.
     if (!report || !goes_on()) drive->need_sweep();
@@ -102,8 +103,42 @@ void Housekeeper::probe_failed() {
   const std::shared_ptr<const DriveMap> drives = core_.map();
   for (const auto& drive : drives->drives) {
     if (drive->state() != DriveState::kFailed) continue;
-    if (drive->probe()) core_.log.warn("drive takes writes again", "drive", drive->path());
+    const auto recovery = drive->probe();
+    if (!recovery) continue;
+    core_.log.warn("drive takes writes again", "drive", drive->path());
+    catch_up(drive, *recovery);
   }
+}
+
+void Housekeeper::catch_up(const std::shared_ptr<Drive>& drive, DriveIndex::Recovery recovery) {
+  if (recovery == DriveIndex::Recovery::kReopened) {
+    {
+      // Uploads and objects whose change was refused may have been changed after all.
+      std::unique_lock topology(core_.topology);
+      core_.uploads.erase_of(*drive);
+      Status loaded = Multipart::load(core_, drive);
+      if (!loaded) static_cast<void>(drive->note(loaded.take_error()));
+      core_.cache.clear();
+    }
+    report_loss(*drive);
+  }
+  // Buckets may have been made and changed meanwhile.
+  std::lock_guard lock(core_.admin);
+  Status saved = core_.save_buckets(*drive);
+  if (!saved) static_cast<void>(drive->note(saved.take_error()));
+}
+
+bool Housekeeper::report_loss(Drive& drive) {
+  const std::string lost = drive.index().lost_log();
+  if (lost.empty()) return false;
+  // Files of commits that the log lost look like litter now: they stay, for fsck to find.
+  core_.log.warn(
+      "the end of a drive's index log is damaged: its last commits may be missing; not swept: "
+      "millrace fsck --rebuild finds their files",
+      "drive", drive.path(), "what", lost);
+  core_.report({"", "", drive.path(), 0, "the end of the index's log is damaged: " + lost});
+  drive.need_sweep();
+  return true;
 }
 
 void Housekeeper::judge_pace() {

@@ -32,6 +32,9 @@ class Housekeeper {
   bool goes_on();
   void sweep();
   void probe_failed();
+  void catch_up(const std::shared_ptr<Drive>& drive, DriveIndex::Recovery recovery);
+  // Whether the index lost commits; says so.
+  bool report_loss(Drive& drive);
   void judge_pace();
   void forget_tombstones();
 

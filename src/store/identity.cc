@@ -1,6 +1,7 @@
 // JSON behind identity.h.
 #include "store/identity.h"
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
@@ -60,6 +61,19 @@ Status write_drive_identity(const std::string& drive_path, const DriveIdentity& 
   return write_file_atomically(identity_path(drive_path), document.dump(2) + "\n");
 }
 
+std::string absolute_path(const std::string& path) {
+  std::error_code failed;
+  const std::filesystem::path absolute = std::filesystem::absolute(path, failed);
+  if (failed) return path;
+  std::string text = absolute.lexically_normal().string();
+  if (text.size() > 1 && text.ends_with('/')) text.pop_back();
+  return text;
+}
+
+bool is_named(const KnownDrive& drive, const std::string& name) {
+  return drive.id == name || absolute_path(drive.path) == absolute_path(name);
+}
+
 Result<NodeState> load_node_state(const std::string& state_directory) {
   const std::string path = node_path(state_directory);
   NodeState state;
@@ -74,6 +88,9 @@ Result<NodeState> load_node_state(const std::string& state_directory) {
     if (!entry.is_object()) return make_error(Code::kCorrupt, "{}: a drive is not a JSON object", path);
     KnownDrive drive;
     drive.path = MR_TRY(get_text(entry, "path", path));
+    const std::string below = state_directory + "/" + drive.path;
+    const bool is_below = !drive.path.starts_with('/') && file_exists(identity_path(below));
+    drive.path = absolute_path(is_below ? below : drive.path);
     drive.id = MR_TRY(get_text(entry, "id", path));
     const std::string intent = MR_TRY(get_text(entry, "state", path));
     drive.intent = intent == "draining" ? DriveIntent::kDrain : DriveIntent::kServe;
@@ -84,8 +101,10 @@ Result<NodeState> load_node_state(const std::string& state_directory) {
 
 Status save_node_state(const std::string& state_directory, const NodeState& state) {
   nlohmann::json drives = nlohmann::json::array();
+  // What lies below moves with it.
+  const std::string here = absolute_path(state_directory) + "/";
   for (const KnownDrive& drive : state.drives) {
-    drives.push_back({{"path", drive.path},
+    drives.push_back({{"path", drive.path.starts_with(here) ? drive.path.substr(here.size()) : drive.path},
                       {"id", drive.id},
                       {"state", drive.intent == DriveIntent::kDrain ? "draining" : "serving"}});
   }

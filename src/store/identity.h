@@ -27,6 +27,11 @@ struct KnownDrive {
   std::string id;
   DriveIntent intent = DriveIntent::kServe;
 };
+// Without dots, and not depending on where the process was started.
+std::string absolute_path(const std::string& path);
+// Whether a drive is the one that someone names: by its id, or by its directory, however that is written.
+bool is_named(const KnownDrive& drive, const std::string& name);
+
 struct NodeState {
   std::string node_id;
   std::vector<KnownDrive> drives;

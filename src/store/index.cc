@@ -3,11 +3,14 @@
 
 #include <rocksdb/filter_policy.h>
 #include <rocksdb/table.h>
+
+#include <chrono>
 #include <cstdarg>
 #include <cstdio>
 #include <mutex>
+#include <utility>
 
-#include "store/checksum.h"
+#include "base/crc.h"
 #include "store/coding.h"
 
 namespace millrace::store {
@@ -77,7 +80,8 @@ rocksdb::DBOptions database_options() {
   options.bytes_per_sync = 1 << 20;
   options.stats_dump_period_sec = 0;
   options.stats_persist_period_sec = 0;
-  options.skip_stats_update_on_db_open = true;
+  // Else an index counts no objects until it is compacted. Looks at no more than 20 tables of a family.
+  options.skip_stats_update_on_db_open = false;
   options.enable_pipelined_write = false;
   return options;
 }
@@ -153,20 +157,41 @@ Error make_index_error(const rocksdb::Status& status, const std::string& path) {
   return make_error(code, "index {}: {}", path, status.ToString());
 }
 
-Result<std::unique_ptr<DriveIndex>> DriveIndex::open(const std::string& path,
-                                                     const std::shared_ptr<rocksdb::Cache>& cache) {
-  std::unique_ptr<DriveIndex> index(new DriveIndex);
-  index->path_ = path;
+OpenIndex::~OpenIndex() {
+  if (database == nullptr) return;
+  for (rocksdb::ColumnFamilyHandle* family : families) database->DestroyColumnFamilyHandle(family);
+  database->Close().PermitUncheckedError();
+}
+
+rocksdb::Status DriveIndex::FamilyName::GetDescriptor(rocksdb::ColumnFamilyDescriptor*) {
+  return rocksdb::Status::NotSupported();
+}
+
+const rocksdb::Comparator* DriveIndex::FamilyName::GetComparator() const {
+  return rocksdb::BytewiseComparator();
+}
+
+Result<std::shared_ptr<OpenIndex>> DriveIndex::open_anew() const {
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
   rocksdb::DB* database = nullptr;
   rocksdb::DBOptions options = database_options();
   const auto listener = std::make_shared<LossListener>();
   options.info_log = listener;
-  const rocksdb::Status status = rocksdb::DB::Open(options, path, descriptors(cache), &handles, &database);
-  if (!status.ok()) return make_index_error(status, path);
-  index->database_.reset(database);
-  for (size_t i = 0; i < kFamilies; ++i) index->families_[i] = handles[i];
-  MR_TRY(index->remember_loss(listener->lost()));
+  const rocksdb::Status status = rocksdb::DB::Open(options, path_, descriptors(cache_), &handles, &database);
+  if (!status.ok()) return make_index_error(status, path_);
+  auto open = std::make_shared<OpenIndex>();
+  open->database.reset(database);
+  for (size_t i = 0; i < kFamilies; ++i) open->families[i] = handles[i];
+  open->lost_log = listener->lost();
+  return open;
+}
+
+Result<std::unique_ptr<DriveIndex>> DriveIndex::open(const std::string& path,
+                                                     const std::shared_ptr<rocksdb::Cache>& cache) {
+  std::unique_ptr<DriveIndex> index(new DriveIndex(path, cache));
+  index->open_ = MR_TRY(index->open_anew());
+  for (size_t i = 0; i < kFamilies; ++i) index->names_[i].set_number(index->open_->families[i]->GetID());
+  MR_TRY(index->remember_loss(index->open_->lost_log));
   return index;
 }
 
@@ -177,19 +202,26 @@ Status DriveIndex::repair(const std::string& path) {
   return {};
 }
 
-DriveIndex::~DriveIndex() {
-  if (database_ == nullptr) return;
-  for (rocksdb::ColumnFamilyHandle* family : families_) database_->DestroyColumnFamilyHandle(family);
-  database_->Close();
+Result<std::shared_ptr<OpenIndex>> DriveIndex::use() const {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return !opening_; });
+  if (open_ == nullptr) return make_error(Code::kIo, "index {}: it is closed: {}", path_, closed_);
+  return open_;
 }
 
 Result<std::optional<std::string>> DriveIndex::find(Family family, std::string_view key) const {
+  const std::shared_ptr<OpenIndex> open = MR_TRY(use());
   std::string value;
-  const rocksdb::Status status =
-      database_->Get(rocksdb::ReadOptions(), families_[static_cast<size_t>(family)], slice(key), &value);
+  const rocksdb::Status status = open->database->Get(
+      rocksdb::ReadOptions(), open->families[static_cast<size_t>(family)], slice(key), &value);
   if (status.IsNotFound()) return std::optional<std::string>();
   if (!status.ok()) return make_index_error(status, path_);
   return std::optional<std::string>(std::move(value));
+}
+
+std::string DriveIndex::lost_log() const {
+  std::lock_guard lock(mutex_);
+  return lost_log_;
 }
 
 // The next open sees no damage any more: RocksDB has dropped it. So the index itself remembers.
@@ -199,60 +231,132 @@ Status DriveIndex::remember_loss(const std::string& lost) {
     put(batch, Family::kMeta, kMetaLost, lost);
     MR_TRY(write(batch, Sync::kYes));
   }
-  lost_log_ = MR_TRY(find(Family::kMeta, kMetaLost)).value_or("");
+  std::string remembered = MR_TRY(find(Family::kMeta, kMetaLost)).value_or("");
+  std::lock_guard lock(mutex_);
+  lost_log_ = std::move(remembered);
   return {};
 }
 
 Status DriveIndex::forget_loss() {
   rocksdb::WriteBatch batch;
   remove(batch, Family::kMeta, kMetaLost);
+  MR_TRY(write(batch, Sync::kYes));
+  std::lock_guard lock(mutex_);
   lost_log_.clear();
-  return write(batch, Sync::kYes);
+  return {};
 }
 
 Status DriveIndex::write(rocksdb::WriteBatch& batch, Sync sync) {
+  const std::shared_ptr<OpenIndex> open = MR_TRY(use());
   rocksdb::WriteOptions options;
   options.sync = sync == Sync::kYes;
-  const rocksdb::Status status = database_->Write(options, &batch);
-  if (!status.ok()) return make_index_error(status, path_);
-  return {};
+  const rocksdb::Status status = open->database->Write(options, &batch);
+  if (status.ok()) return {};
+  refused_ = true;
+  return make_index_error(status, path_);
 }
 
 void DriveIndex::put(rocksdb::WriteBatch& batch, Family family, std::string_view key,
                      std::string_view value) const {
-  batch.Put(families_[static_cast<size_t>(family)], slice(key), slice(value)).PermitUncheckedError();
+  batch.Put(&names_[static_cast<size_t>(family)], slice(key), slice(value)).PermitUncheckedError();
 }
 
 void DriveIndex::remove(rocksdb::WriteBatch& batch, Family family, std::string_view key) const {
-  batch.Delete(families_[static_cast<size_t>(family)], slice(key)).PermitUncheckedError();
+  batch.Delete(&names_[static_cast<size_t>(family)], slice(key)).PermitUncheckedError();
 }
 
-std::unique_ptr<rocksdb::Iterator> DriveIndex::iterate(Family family, Scan scan) const {
+Rows DriveIndex::iterate(Family family, Scan scan) const {
   rocksdb::ReadOptions options;
   if (scan == Scan::kAll) {
     options.fill_cache = false;
     options.readahead_size = 2 << 20;
   }
-  return std::unique_ptr<rocksdb::Iterator>(
-      database_->NewIterator(options, families_[static_cast<size_t>(family)]));
+  auto open = use();
+  if (!open) {
+    return {rocksdb::NewErrorIterator(rocksdb::Status::IOError(open.error().message())),
+            [](rocksdb::Iterator* rows) { delete rows; }};
+  }
+  rocksdb::Iterator* rows =
+      (*open)->database->NewIterator(options, (*open)->families[static_cast<size_t>(family)]);
+  return {rows, [kept = open.take()](rocksdb::Iterator* ended) { delete ended; }};
 }
 
 uint64_t DriveIndex::estimate_objects() const {
+  const auto open = use();
   uint64_t count = 0;
-  database_->GetIntProperty(families_[static_cast<size_t>(Family::kObjects)],
-                            rocksdb::DB::Properties::kEstimateNumKeys, &count);
+  if (open) {
+    (*open)->database->GetIntProperty((*open)->families[static_cast<size_t>(Family::kObjects)],
+                                      rocksdb::DB::Properties::kEstimateNumKeys, &count);
+  }
   return count;
 }
 
-Status DriveIndex::resume() {
-  const rocksdb::Status status = database_->Resume();
-  if (!status.ok()) return make_index_error(status, path_);
-  return {};
+std::string DriveIndex::last_clock() const {
+  const auto found = find(Family::kMeta, kMetaClock);
+  return found ? found->value_or("") : "";
+}
+
+Result<DriveIndex::Recovery> DriveIndex::recover() {
+  if (!refused_) return Recovery::kNone;
+  if (const auto open = use(); open) {
+    // A full drive: RocksDB knows how to go on, and opening needs room that there is not. Damage does not go
+    // away by opening.
+    const rocksdb::Status status = (*open)->database->Resume();
+    if (status.ok()) {
+      refused_ = false;
+      return Recovery::kResumed;
+    }
+    if (status.IsNoSpace() || status.IsCorruption()) return make_index_error(status, path_);
+  }
+  MR_TRY(reopen());
+  refused_ = false;
+  return Recovery::kReopened;
+}
+
+Status DriveIndex::reopen() {
+  const std::string clock = last_clock();
+  std::unique_lock lock(mutex_);
+  if (open_ != nullptr) clock_ = clock;
+  opening_ = true;
+  std::shared_ptr<OpenIndex> old = std::exchange(open_, nullptr);
+  // RocksDB refuses to open what is open. Whoever still reads is gone in a moment; else the next time.
+  constexpr auto kMoment = std::chrono::milliseconds(2);
+  constexpr int kMostMoments = 1000;
+  for (int i = 0; old.use_count() > 1 && i < kMostMoments; ++i) changed_.wait_for(lock, kMoment);
+  if (old.use_count() > 1) {
+    open_ = std::move(old);
+    opening_ = false;
+    lock.unlock();
+    changed_.notify_all();
+    return make_error(Code::kUnavailable, "index {}: it is being read and cannot be opened anew", path_);
+  }
+  lock.unlock();
+  old.reset();
+  auto opened = open_anew();
+  lock.lock();
+  opening_ = false;
+  if (opened) {
+    open_ = *opened;
+  } else {
+    closed_ = opened.error().message();
+  }
+  const std::string last = clock_;
+  lock.unlock();
+  changed_.notify_all();
+  if (!opened) return opened.take_error();
+  // The end of the log that was refused may be damaged: a loss only where something acknowledged is missing.
+  const std::string now = last_clock();
+  const bool is_whole =
+      last.empty() || (now.size() == last.size() && Decoder(now).u64() >= Decoder(last).u64());
+  if (is_whole) return {};
+  return remember_loss((*opened)->lost_log.empty() ? "acknowledged commits are missing"
+                                                   : (*opened)->lost_log);
 }
 
 Status DriveIndex::flush() {
-  rocksdb::FlushOptions options;
-  const rocksdb::Status status = database_->Flush(options, {families_.begin(), families_.end()});
+  const std::shared_ptr<OpenIndex> open = MR_TRY(use());
+  const rocksdb::Status status =
+      open->database->Flush(rocksdb::FlushOptions(), {open->families.begin(), open->families.end()});
   if (!status.ok()) return make_index_error(status, path_);
   return {};
 }

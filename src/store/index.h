@@ -3,7 +3,7 @@
 // Families: objects (RocksDB's default one: bucket NUL key -> record), small (the same key -> checksum and
 // bytes of an inline object), files (file -> its owner), uploads (uploads and parts), buckets, meta (clock,
 // clean mark, tombstones). docs/formats/drive.md has the keys. Writes are atomic batches. Safe from many
-// threads.
+// threads. While it is opened anew after an error, callers wait; where that failed, they get the reason.
 #pragma once
 
 #include <rocksdb/cache.h>
@@ -11,8 +11,12 @@
 #include <rocksdb/write_batch.h>
 
 #include <array>
+#include <atomic>
+#include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -48,13 +52,24 @@ std::string upload_key(std::string_view bucket, std::string_view key, std::strin
 std::string part_prefix(std::string_view bucket, std::string_view key, std::string_view upload);
 std::string part_key(std::string_view bucket, std::string_view key, std::string_view upload, unsigned number);
 
+// RocksDB and its families, closed with the last user.
+struct OpenIndex {
+  std::unique_ptr<rocksdb::DB> database;
+  std::array<rocksdb::ColumnFamilyHandle*, kFamilies> families{};
+  std::string lost_log;  // what opening had to leave out
+
+  ~OpenIndex();
+};
+
+// Rows in the order of their keys. They keep the index from being opened anew: not for long.
+using Rows = std::unique_ptr<rocksdb::Iterator, std::function<void(rocksdb::Iterator*)>>;
+
 class DriveIndex {
  public:
   // Blocks while the log of the last run is replayed. `cache` is shared by all drives.
   static Result<std::unique_ptr<DriveIndex>> open(const std::string& path,
                                                   const std::shared_ptr<rocksdb::Cache>& cache);
   static Status repair(const std::string& path);
-  ~DriveIndex();
 
   Result<std::optional<std::string>> find(Family family, std::string_view key) const;
   Status write(rocksdb::WriteBatch& batch, Sync sync);
@@ -62,29 +77,58 @@ class DriveIndex {
   void remove(rocksdb::WriteBatch& batch, Family family, std::string_view key) const;
   // Reads ahead and fills no cache for scans over everything.
   enum class Scan : uint8_t { kSome, kAll };
-  std::unique_ptr<rocksdb::Iterator> iterate(Family family, Scan scan) const;
+  Rows iterate(Family family, Scan scan) const;
 
   // What opening had to leave out of the log of the last run because it does not match its checksums; empty:
   // nothing. After a power loss that may be a commit that was under way; otherwise it is damage, and commits
   // are gone.
   // Remembered until fsck has looked at the files.
-  const std::string& lost_log() const { return lost_log_; }
+  std::string lost_log() const;
   Status forget_loss();
 
   uint64_t estimate_objects() const;
-  // After an error the index takes no writes until this succeeds.
-  Status resume();
+  // After an error the index takes no writes until this succeeds. Where RocksDB cannot go on it is closed and
+  // opened again: what was refused may then be there, what was acknowledged is.
+  enum class Recovery : uint8_t { kNone, kResumed, kReopened };
+  Result<Recovery> recover();
   // Brings everything into tables, so that the next open has no log to replay.
   Status flush();
 
  private:
-  DriveIndex() = default;
-  Status remember_loss(const std::string& lost);
+  // A family as batches know it: by its number alone, which stays the same however often the index is opened.
+  class FamilyName final : public rocksdb::ColumnFamilyHandle {
+   public:
+    void set_number(uint32_t number) { number_ = number; }
+    const std::string& GetName() const override { return name_; }
+    uint32_t GetID() const override { return number_; }
+    rocksdb::Status GetDescriptor(rocksdb::ColumnFamilyDescriptor*) override;
+    const rocksdb::Comparator* GetComparator() const override;
 
-  std::string path_;
-  std::string lost_log_;
-  std::unique_ptr<rocksdb::DB> database_;
-  std::array<rocksdb::ColumnFamilyHandle*, kFamilies> families_{};
+   private:
+    uint32_t number_ = 0;
+    std::string name_;
+  };
+
+  DriveIndex(std::string path, std::shared_ptr<rocksdb::Cache> cache)
+      : path_(std::move(path)), cache_(std::move(cache)) {}
+  Result<std::shared_ptr<OpenIndex>> open_anew() const;
+  // Waits while it is being opened; error where it is closed.
+  Result<std::shared_ptr<OpenIndex>> use() const;
+  Status reopen();
+  Status remember_loss(const std::string& lost);
+  std::string last_clock() const;
+
+  const std::string path_;
+  const std::shared_ptr<rocksdb::Cache> cache_;
+  mutable std::array<FamilyName, kFamilies> names_;  // set once, by open; RocksDB takes them as not const
+  std::atomic<bool> refused_ = false;                // a write, since it was opened or resumed
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;
+  std::shared_ptr<OpenIndex> open_;  // guarded by mutex_; none while it is opened anew, or closed
+  bool opening_ = false;             // guarded by mutex_
+  std::string closed_;               // guarded by mutex_; why
+  std::string lost_log_;             // guarded by mutex_
+  std::string clock_;  // guarded by mutex_; of the last acknowledged commit before it was closed
 };
 
 // What RocksDB says, as our error: a full drive is kNoSpace, damage kCorrupt, all else kIo.

@@ -10,10 +10,19 @@ namespace {
 
 class Merge {
  public:
-  Merge(const DriveMap& map, const std::string& bucket, size_t limit) : start_(object_key(bucket, "")) {
-    for (const auto& drive : map.drives) {
-      const auto scan = limit > 10'000 ? DriveIndex::Scan::kAll : DriveIndex::Scan::kSome;
-      sources_.push_back({drive.get(), drive->index().iterate(Family::kObjects, scan)});
+  Merge(const DriveMap& map, const std::string& bucket, size_t limit, const std::atomic<uint64_t>& moves)
+      : start_(object_key(bucket, "")) {
+    // One moment on all drives: an object that was moved between two looks would be on neither. Where moves
+    // never pause, the last look has to do.
+    constexpr int kMostLooks = 100;
+    for (int look = 0; look < kMostLooks; ++look) {
+      const uint64_t before = moves.load();
+      sources_.clear();
+      for (const auto& drive : map.drives) {
+        const auto scan = limit > 10'000 ? DriveIndex::Scan::kAll : DriveIndex::Scan::kSome;
+        sources_.push_back({drive.get(), drive->index().iterate(Family::kObjects, scan)});
+      }
+      if (map.drives.size() < 2 || moves.load() == before) break;
     }
   }
 
@@ -65,7 +74,7 @@ class Merge {
  private:
   struct Source {
     Drive* drive = nullptr;
-    std::unique_ptr<rocksdb::Iterator> iterator;
+    Rows iterator;
   };
   const std::string start_;  // bucket and NUL
   std::vector<Source> sources_;
@@ -81,9 +90,10 @@ std::string beyond(std::string prefix) {
 
 }  // namespace
 
-Result<ListPage> list_objects(const DriveMap& map, const std::string& bucket, const ListOptions& options) {
+Result<ListPage> list_objects(const DriveMap& map, const std::string& bucket, const ListOptions& options,
+                              const std::atomic<uint64_t>& moves) {
   ListPage page;
-  Merge merge(map, bucket, options.limit);
+  Merge merge(map, bucket, options.limit, moves);
   // `after` may itself be a common prefix: then everything below it was given already.
   const auto common_prefix = [&](std::string_view key) -> std::optional<std::string_view> {
     if (options.delimiter.empty() || !key.starts_with(options.prefix)) return std::nullopt;

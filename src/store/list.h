@@ -11,6 +11,8 @@
 
 namespace millrace::store {
 
-Result<ListPage> list_objects(const DriveMap& map, const std::string& bucket, const ListOptions& options);
+// `moves`: see Core.
+Result<ListPage> list_objects(const DriveMap& map, const std::string& bucket, const ListOptions& options,
+                              const std::atomic<uint64_t>& moves);
 
 }  // namespace millrace::store

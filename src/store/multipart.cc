@@ -4,14 +4,20 @@
 #include <algorithm>
 
 #include "base/clock.h"
+#include "base/crc.h"
 #include "base/fault.h"
 #include "base/ids.h"
-#include "store/checksum.h"
 #include "store/commit.h"
 #include "store/put.h"
 #include "store/shard_feed.h"
 
 namespace millrace::store {
+
+namespace {
+
+constexpr int kMostTurns = 16;  // of a call that meets moves of its upload: each turn is one
+
+}  // namespace
 
 Status Multipart::load(Core& core, const std::shared_ptr<Drive>& drive) {
   const auto rows = drive->index().iterate(Family::kUploads, DriveIndex::Scan::kSome);
@@ -33,6 +39,8 @@ Result<std::shared_ptr<const Upload>> Multipart::get(const std::string& bucket, 
                                                      const std::string& upload) const {
   auto found = core_.uploads.find(bucket, key, upload);
   if (found == nullptr) {
+    MR_TRY(core_.map()->check_all_there(
+        fmt::format("upload {} of {}/{} is not known to be there or not", upload, bucket, key)));
     return make_error(Code::kNotFound, "NoSuchUpload: {}/{} has no upload {}", bucket, key, upload);
   }
   return found;
@@ -88,25 +96,38 @@ Result<std::unique_ptr<Writer>> Multipart::put_part(PartOptions options) {
   return std::unique_ptr<Writer>(std::make_unique<PutWriter>(core_, std::move(target)));
 }
 
-Result<std::vector<Multipart::Part>> Multipart::load_parts(const Upload& upload) const {
+Result<std::vector<Multipart::Part>> Multipart::parts_on(const Drive& drive, const Upload& upload) {
   std::vector<Part> parts;
   const std::string prefix = part_prefix(upload.bucket, upload.key, upload.id);
-  const auto rows = upload.drive->index().iterate(Family::kUploads, DriveIndex::Scan::kSome);
+  const auto rows = drive.index().iterate(Family::kUploads, DriveIndex::Scan::kSome);
   for (rows->Seek(prefix); rows->Valid() && rows->key().starts_with(prefix); rows->Next()) {
     unsigned number = 0;
     for (const char byte : view(rows->key()).substr(prefix.size()))
       number = number << 8 | static_cast<uint8_t>(byte);
     parts.push_back({number, MR_TRY(decode_record(view(rows->value())))});
   }
-  if (!rows->status().ok()) return make_index_error(rows->status(), upload.drive->path());
+  if (!rows->status().ok()) return make_index_error(rows->status(), drive.path());
   return parts;
+}
+
+Result<Multipart::Parts> Multipart::load_parts(const std::string& bucket, const std::string& key,
+                                               const std::string& id) const {
+  for (int turn = 0; turn < kMostTurns; ++turn) {
+    auto upload = MR_TRY(get(bucket, key, id));
+    std::vector<Part> parts = MR_TRY(parts_on(*upload->drive, *upload));
+    // Its rows go together: still there, they were all there.
+    const auto row = MR_TRY(upload->drive->index().find(Family::kUploads, upload_key(bucket, key, id)));
+    if (row) return Parts{std::move(upload), std::move(parts)};
+    if (!core_.uploads.wait_for_change(upload)) break;
+  }
+  return make_error(Code::kUnavailable, "upload {} is moved from drive to drive", id);
 }
 
 Result<std::vector<PartStatus>> Multipart::parts(const std::string& bucket, const std::string& key,
                                                  const std::string& upload) {
-  const auto found = MR_TRY(get(bucket, key, upload));
+  Parts found = MR_TRY(load_parts(bucket, key, upload));
   std::vector<PartStatus> parts;
-  for (Part& part : MR_TRY(load_parts(*found))) {
+  for (Part& part : found.parts) {
     parts.push_back({part.number, part.record.size, part.record.modified_ms, std::move(part.record.etag),
                      std::move(part.record.headers)});
   }
@@ -127,10 +148,9 @@ std::vector<UploadStatus> Multipart::all(const std::string& bucket) {
   return uploads;
 }
 
-Result<std::vector<Multipart::Part>> Multipart::choose_parts(const Upload& upload,
-                                                             const std::vector<CompletePart>& wanted) const {
+Result<std::vector<Multipart::Part>> Multipart::choose_parts(std::vector<Part> there,
+                                                             const std::vector<CompletePart>& wanted) {
   if (wanted.empty()) return make_error(Code::kInvalid, "InvalidPart: the list of parts is empty");
-  std::vector<Part> there = MR_TRY(load_parts(upload));
   std::vector<Part> chosen;
   for (const CompletePart& want : wanted) {
     if (!chosen.empty() && want.number <= chosen.back().number) {
@@ -157,10 +177,19 @@ Result<std::vector<Multipart::Part>> Multipart::choose_parts(const Upload& uploa
 }
 
 Result<std::shared_ptr<const Object>> Multipart::complete(Completion completion) {
-  const auto upload = MR_TRY(get(completion.bucket, completion.key, completion.upload));
+  for (int turn = 0; turn < kMostTurns; ++turn) {
+    auto completed = try_to_complete(completion);
+    if (completed || completed.error().code() != Code::kCancelled) return completed;
+  }
+  return make_error(Code::kUnavailable, "upload {} is moved from drive to drive", completion.upload);
+}
+
+Result<std::shared_ptr<const Object>> Multipart::try_to_complete(Completion completion) {
   const auto bucket = core_.buckets.find(completion.bucket);
   if (bucket == nullptr) return make_error(Code::kNotFound, "there is no bucket {}", completion.bucket);
-  const std::vector<Part> parts = MR_TRY(choose_parts(*upload, completion.parts));
+  Parts found = MR_TRY(load_parts(completion.bucket, completion.key, completion.upload));
+  const std::shared_ptr<const Upload>& upload = found.upload;
+  const std::vector<Part> parts = MR_TRY(choose_parts(std::move(found.parts), completion.parts));
 
   Record record;
   record.version = core_.clock.next();
@@ -212,7 +241,13 @@ Status Multipart::abort(const std::string& bucket, const std::string& key, const
 size_t Multipart::expire(int64_t before_ms) {
   size_t count = 0;
   for (const auto& upload : core_.uploads.all()) {
-    if (upload->initiated_ms < before_ms && abort(upload->bucket, upload->key, upload->id)) ++count;
+    if (upload->initiated_ms >= before_ms) continue;
+    // Abandoned is an upload whose last part came that long ago; one that is still fed may be older.
+    const auto found = load_parts(upload->bucket, upload->key, upload->id);
+    if (!found) continue;
+    const bool fed = std::ranges::any_of(
+        found->parts, [&](const Part& part) { return part.record.modified_ms >= before_ms; });
+    if (!fed && abort(upload->bucket, upload->key, upload->id)) ++count;
   }
   return count;
 }

@@ -36,18 +36,30 @@ class Multipart {
   };
   Result<std::shared_ptr<const Object>> complete(Completion completion);
   Status abort(const std::string& bucket, const std::string& key, const std::string& upload);
-  // Aborts those that began before this time.
+  // Aborts those that began, and got their last part, before this time.
   size_t expire(int64_t before_ms);
 
- private:
   struct Part {
     unsigned number = 0;
     Record record;
   };
+  // What the drive's index has of it, in order.
+  static Result<std::vector<Part>> parts_on(const Drive& drive, const Upload& upload);
+
+ private:
   Result<std::shared_ptr<const Upload>> get(const std::string& bucket, const std::string& key,
                                             const std::string& upload) const;
-  Result<std::vector<Part>> load_parts(const Upload& upload) const;
-  Result<std::vector<Part>> choose_parts(const Upload& upload, const std::vector<CompletePart>& wanted) const;
+  // The upload where it is now, and its parts.
+  struct Parts {
+    std::shared_ptr<const Upload> upload;
+    std::vector<Part> parts;
+  };
+  Result<Parts> load_parts(const std::string& bucket, const std::string& key,
+                           const std::string& upload) const;
+  static Result<std::vector<Part>> choose_parts(std::vector<Part> there,
+                                                const std::vector<CompletePart>& wanted);
+  // kCancelled: the upload was moved meanwhile.
+  Result<std::shared_ptr<const Object>> try_to_complete(Completion completion);
 
   Core& core_;
 };

@@ -74,6 +74,23 @@ TEST_F(MultipartTest, PartsBecomeOneObject) {
   ASSERT_TRUE(remove(*store_, "data", "big"));
 }
 
+TEST_F(MultipartTest, ReadingAheadGoesOnIntoTheNextPart) {
+  open();
+  const std::string upload = begin("big");
+  std::vector<CompletePart> parts;
+  for (const unsigned number : {1u, 2u, 3u})
+    parts.push_back(part("big", upload, number, some_bytes(kMinPartBytes, number)));
+  ASSERT_TRUE(store_->complete_upload("data", "big", upload, parts, {}, {}));
+  open();  // no file is open
+  const auto object = store_->get_object("data", "big");
+  ASSERT_TRUE(object);
+  EXPECT_FALSE(store_->find_ready(**object, kMinPartBytes, 1));
+  ASSERT_TRUE(prepare(*store_, *object, 0, 3 * kMinPartBytes));
+  // Nobody asks for these: the drive's reader opens their files and brings them.
+  while (!store_->find_ready(**object, kMinPartBytes, 1)) std::this_thread::yield();
+  while (!store_->find_ready(**object, 2 * kMinPartBytes, 1)) std::this_thread::yield();
+}
+
 TEST_F(MultipartTest, WrongListsAreRefusedByName) {
   open();
   const std::string upload = begin("key");

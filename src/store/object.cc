@@ -49,6 +49,9 @@ Result<std::shared_ptr<const File>> Object::open_piece(size_t piece) const {
   if (auto file = find_file(piece)) return file;
   std::shared_ptr<const File> file = MR_TRY(drive_->open_file(record_.pieces[piece].file));
   std::lock_guard lock(mutex_);
+  for (const auto& [number, other] : files_) {
+    if (number == piece) return other;  // somebody else was faster
+  }
   if (files_.size() == kMostOpen) {
     files_.erase(files_.begin());
     --drive_->open_descriptors;

@@ -28,7 +28,8 @@ struct Extent {
   uint64_t size = 0;
 };
 
-class Object {
+// Made by std::make_shared alone.
+class Object : public std::enable_shared_from_this<Object> {
  public:
   Object(std::string bucket, std::string key, Record record, std::shared_ptr<Drive> drive,
          std::string inline_bytes);
@@ -62,6 +63,7 @@ class Object {
   mutable std::atomic<uint64_t> resident_us = 0;  // when all of it was last seen in the page cache
   mutable std::atomic<uint64_t> ahead = 0;        // up to where its drive was asked to read ahead
   mutable Snapshot<std::string> shard_index;      // once it was asked for
+  mutable Snapshot<std::string> headers;          // as they go out with it, once they did
 
  private:
   const std::string bucket_;

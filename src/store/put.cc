@@ -6,9 +6,9 @@
 
 #include "base/assert.h"
 #include "base/clock.h"
+#include "base/crc.h"
 #include "base/fault.h"
 #include "store/block_writer.h"
-#include "store/checksum.h"
 #include "store/commit.h"
 #include "store/shard_feed.h"
 #include "store/trailer.h"
@@ -17,6 +17,12 @@
 namespace millrace::store {
 
 namespace {
+
+// While the node's buffers are not plenty a block begins in a small one of its own, and takes one of them
+// when that is full: so senders that trickle cannot hold them all, and the others save a copy.
+constexpr size_t kStartBytes = 16 << 10;
+// Who needs longer than this for a block gives way where others wait.
+constexpr uint64_t kLongestHold_us = 10'000'000;
 
 // Of bodies that are known to be small: no block buffer is taken. One more byte than the size, so that there
 // is always space and too long a body is noticed.
@@ -51,7 +57,16 @@ class PutWriter::State : public std::enable_shared_from_this<State> {
   void finish(Finish finish, ObjectDone done);
 
  private:
-  std::byte* memory() { return small_.empty() ? buffer_.get() : reinterpret_cast<std::byte*>(small_.data()); }
+  std::byte* memory() {
+    if (buffer_ != nullptr) return buffer_.get();
+    return reinterpret_cast<std::byte*>(small_.empty() ? start_.data() : small_.data());
+  }
+  bool is_at_start() const {
+    return buffer_ == nullptr && filled_ < kStartBytes && !core_.buffers.has_plenty();
+  }
+  bool holds_too_long() const {
+    return buffer_ != nullptr && core_.buffers.is_short() && steady_us() - taken_us_ > kLongestHold_us;
+  }
   void send_block();
   void block_done(Status status);
   void finish_inline();
@@ -71,7 +86,9 @@ class PutWriter::State : public std::enable_shared_from_this<State> {
 
   // The caller's thread, until finish().
   std::string small_;
+  std::string start_;  // of a block that has no buffer yet
   BufferPool::Buffer buffer_;
+  uint64_t taken_us_ = 0;  // when the buffer was
   size_t filled_ = 0;
   uint64_t bytes_ = 0;
   uint32_t block_crc_ = 0;  // of what is in the buffer
@@ -103,8 +120,14 @@ std::span<std::byte> PutWriter::State::space() {
       std::lock_guard lock(mutex_);
       if (is_full() || error_) return {};
     }
+    if (is_at_start()) {
+      start_.resize(kStartBytes);
+      return {memory() + filled_, kStartBytes - filled_};
+    }
     buffer_ = core_.buffers.take();
     if (buffer_ == nullptr) return {};
+    taken_us_ = steady_us();
+    std::memcpy(buffer_.get(), start_.data(), filled_);
   }
   return {memory() + filled_, kBlockBytes - filled_};
 }
@@ -120,11 +143,15 @@ Status PutWriter::State::advance(size_t bytes) {
   }
   if (bytes_ + bytes > kMaxObjectBytes) return make_error(Code::kTooLarge, "the object is above the maximum");
   const std::string_view fresh(reinterpret_cast<const char*>(memory() + filled_), bytes);
-  block_crc_ = store::crc32c(fresh, block_crc_);
+  block_crc_ = millrace::crc32c(fresh, block_crc_);
   if (feed_ && !packed_) feed_->add(fresh);
   filled_ += bytes;
   bytes_ += bytes;
-  if (small_.empty() && filled_ == kBlockBytes) send_block();
+  if (small_.empty() && filled_ == kBlockBytes) {
+    send_block();
+  } else if (holds_too_long()) {
+    return make_error(Code::kUnavailable, "the body comes too slowly, and others wait for memory");
+  }
   return {};
 }
 
@@ -194,7 +221,7 @@ void PutWriter::State::when_space(std::function<void()> ready) {
       ready_ = std::move(ready);
       return;
     }
-    if (error_ || buffer_ != nullptr || !small_.empty()) {
+    if (error_ || buffer_ != nullptr || !small_.empty() || is_at_start()) {
       // Answered below.
     } else {
       // The pool is empty: whoever gives a buffer back wakes us.
@@ -252,8 +279,7 @@ void PutWriter::State::settle_shard(Record& record, std::string& shard_index) {
   }
   if (packed_) feed_->add(rest());
   auto index = feed_->finish();
-  record.shard = index ? ShardState::kReady : ShardState::kInvalid;
-  record.shard_samples = index ? feed_->samples() : 0;
+  note_index(record, index, feed_->samples());
   if (index) shard_index = index.take();
 }
 

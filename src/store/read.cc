@@ -13,7 +13,7 @@
 
 #include "base/assert.h"
 #include "base/clock.h"
-#include "store/checksum.h"
+#include "base/crc.h"
 #include "store/trailer.h"
 
 namespace millrace::store {
@@ -24,8 +24,10 @@ constexpr uint64_t kResident_us =
     100'000;  // so long a small object seen in the page cache is believed to be there
 // Ahead of a sequential reader: 16 MiB gave 2 to 3 times plain reading, more gave nothing.
 constexpr uint64_t kAheadWindows = 4;
-// One byte of each stretch tells whether it is there, where the kernel cannot say it at once.
+// One byte of each stretch tells whether it is there: of longer ones where the kernel says at once that
+// nothing is missing, for it counts what is still on its way from the drive.
 constexpr uint64_t kTouchStep = 64 << 10;
+constexpr uint64_t kArrivedStep = 2 << 20;
 constexpr uint64_t kPourBytes = 1 << 20;
 constexpr int kPopulateRead = 22;  // MADV_POPULATE_READ: Linux 5.14; older kernels refuse it
 
@@ -95,25 +97,40 @@ Status populate(const File& file, uint64_t offset, uint64_t size) {
   return there ? Status() : pour(file, offset, size);
 }
 
+// A drive that cannot be read is marked as one that cannot be written is: it gets no new objects until both
+// work.
+Error failed_read(const Object& object, Error error) {
+  Drive& drive = *object.drive();
+  drive.reads.count_error();
+  if (error.code() == Code::kIo) error = drive.note(std::move(error));
+  return std::move(error).within(
+      fmt::format("{}/{} on drive {}", object.bucket(), object.key(), drive.path()));
+}
+
 }  // namespace
 
 bool is_resident(const File& file, uint64_t offset, uint64_t size) {
   if (size == 0) return true;
   static std::atomic<bool> has_cachestat = true;
+  uint64_t step = kTouchStep;
   if (has_cachestat.load(std::memory_order_relaxed)) {
     const CachestatRange range = {offset, size};
     Cachestat facts = {};
     if (::syscall(kCachestat, file.descriptor(), &range, &facts, 0) == 0) {
       const uint64_t first = offset / kPageBytes;
       const uint64_t last = (offset + size - 1) / kPageBytes;
-      return facts.cached >= last - first + 1;
+      if (facts.cached < last - first + 1) return false;
+      step = kArrivedStep;
+    } else if (errno == ENOSYS) {
+      has_cachestat = false;
     }
-    if (errno == ENOSYS) has_cachestat = false;
   }
-  for (uint64_t at = offset; at < offset + size; at += kTouchStep) {
+  // The end first: it arrives last.
+  if (!probe_byte(file.descriptor(), offset + size - 1)) return false;
+  for (uint64_t at = offset; at < offset + size; at += step) {
     if (!probe_byte(file.descriptor(), at)) return false;
   }
-  return probe_byte(file.descriptor(), offset + size - 1);
+  return true;
 }
 
 Status check_blocks(Core& core, const Object& object, size_t piece, uint64_t offset, uint64_t size) {
@@ -130,7 +147,8 @@ Status check_blocks(Core& core, const Object& object, size_t piece, uint64_t off
   }
   auto crcs = object.block_crcs(piece);
   if (!crcs) {
-    if (crcs.error().code() == Code::kUnavailable) return crcs.take_error();
+    if (crcs.error().code() == Code::kUnavailable || crcs.error().code() == Code::kIo)
+      return failed_read(object, crcs.take_error());
     return damaged(blocks_before, crcs.error().message());
   }
   const std::shared_ptr<const File> file = MR_TRY(object.open_piece(piece));
@@ -141,6 +159,7 @@ Status check_blocks(Core& core, const Object& object, size_t piece, uint64_t off
     const uint64_t at = block * kBlockBytes;
     const size_t length = std::min(kBlockBytes, piece_size - at);
     auto got = read_fully(*file, at, buffer.data(), length);
+    if (!got && got.error().code() == Code::kIo) return failed_read(object, got.take_error());
     if (!got) return damaged(blocks_before + block, got.error().message());
     if (crc32c(std::string_view(buffer).substr(0, length)) != (**crcs)[block]) {
       return damaged(blocks_before + block, "its checksum is wrong");
@@ -177,15 +196,19 @@ std::optional<Extent> ObjectReader::find_ready(const Object& object, uint64_t of
     return extent;
   }
   if (!is_resident(*file, stretch.piece_offset, stretch.size)) return std::nullopt;
-  // A stream that runs into the end of what was read ahead has the next windows asked for before it needs
-  // them.
-  const uint64_t window = core_.options.read_window;
-  uint64_t ahead = object.ahead.load(std::memory_order_relaxed);
-  if (ahead > offset && offset + kAheadWindows / 2 * window >= ahead && ahead < object.record().size &&
-      object.ahead.compare_exchange_strong(ahead, ahead + window)) {
-    read_ahead(object, ahead);
-  }
+  keep_ahead(object, offset);
   return extent;
+}
+
+// Asks for the next windows before a stream that has met the drive needs them.
+void ObjectReader::keep_ahead(const Object& object, uint64_t offset) {
+  const uint64_t window = core_.options.read_window;
+  const uint64_t end = std::min(object.record().size, offset + kAheadWindows * window);
+  uint64_t ahead = object.ahead.load(std::memory_order_relaxed);
+  while (ahead > offset && ahead < end) {
+    if (object.ahead.compare_exchange_weak(ahead, ahead + window)) read_ahead(object, ahead);
+    ahead = object.ahead.load(std::memory_order_relaxed);
+  }
 }
 
 void ObjectReader::read_ahead(const Object& object, uint64_t from) {
@@ -193,11 +216,12 @@ void ObjectReader::read_ahead(const Object& object, uint64_t from) {
   while (from < end) {
     const Object::Place place = object.locate(from);
     const uint64_t length = std::min(end - from, object.record().pieces[place.piece].size - place.offset);
-    auto file = object.find_file(place.piece);
-    if (file == nullptr) return;
-    object.drive()->reader().prefetch([file, offset = place.offset, length] {
+    object.drive()->reader().prefetch([this, held = object.shared_from_this(), place, length] {
       // Whoever sends these bytes meets the error itself, if there is one.
-      if (!is_resident(*file, offset, length)) static_cast<void>(populate(*file, offset, length));
+      const auto file = held->open_piece(place.piece);
+      limit_descriptors();
+      if (file && !is_resident(**file, place.offset, length))
+        static_cast<void>(populate(**file, place.offset, length));
     });
     from += length;
   }
@@ -223,27 +247,22 @@ Result<Extent> ObjectReader::bring(const Object& object, uint64_t offset, uint64
   const Stretch stretch = clip(object, offset, size);
   auto opened = object.open_piece(stretch.piece);
   if (!opened) {
-    drive.reads.count_error();
     if (opened.error().code() == Code::kCorrupt) {
       core_.report({object.bucket(), object.key(), drive.path(), 0, opened.error().message()});
     }
-    return opened.take_error();
+    return failed_read(object, opened.take_error());
   }
   limit_descriptors();
   const std::shared_ptr<const File> file = opened.take();
   if (is_verified(object))
     MR_TRY(check_blocks(core_, object, stretch.piece, stretch.piece_offset, stretch.size));
   auto touched = populate(*file, stretch.piece_offset, stretch.size);
-  if (!touched) {
-    drive.reads.count_error();
-    return touched.take_error().within(
-        fmt::format("{}/{} on drive {}", object.bucket(), object.key(), drive.path()));
-  }
+  if (!touched) return failed_read(object, touched.take_error());
   if (stretch.size == object.record().size) object.resident_us.store(coarse_us(), std::memory_order_relaxed);
   const uint64_t end = offset + stretch.size;
   if (end < object.record().size) {
-    object.ahead.store(end + core_.options.read_window, std::memory_order_relaxed);
-    read_ahead(object, end);
+    object.ahead.store(end, std::memory_order_relaxed);
+    keep_ahead(object, offset);
   }
   drive.reads.count(stretch.size, steady_us() - started_us);
   return Extent{file, stretch.piece_offset, stretch.size};
@@ -257,7 +276,8 @@ void ObjectReader::limit_descriptors() {
   if (open > most) core_.cache.forget_files(static_cast<size_t>(open - most + most / 16));
 }
 
-Result<std::string> ObjectReader::read(const Object& object, uint64_t offset, uint64_t size) {
+Result<std::string> ObjectReader::read(const Object& object, uint64_t offset, uint64_t size,
+                                       Verified verified) {
   if (offset > object.record().size) {
     return make_error(Code::kInvalid, "{}/{}: offset {} is beyond its end", object.bucket(), object.key(),
                       offset);
@@ -265,13 +285,14 @@ Result<std::string> ObjectReader::read(const Object& object, uint64_t offset, ui
   size = std::min(size, object.record().size - offset);
   if (object.is_inline()) return object.inline_bytes().substr(offset, size);
   std::string bytes(size, '\0');
-  const bool verified = is_verified(object);
+  const bool checks = verified == Verified::kAlways || is_verified(object);
   for (uint64_t done = 0; done < size;) {
     const Object::Place place = object.locate(offset + done);
     const uint64_t length = std::min(size - done, object.record().pieces[place.piece].size - place.offset);
-    if (verified) MR_TRY(check_blocks(core_, object, place.piece, place.offset, length));
+    if (checks) MR_TRY(check_blocks(core_, object, place.piece, place.offset, length));
     const std::shared_ptr<const File> file = MR_TRY(object.open_piece(place.piece));
-    MR_TRY(read_fully(*file, place.offset, bytes.data() + done, length));
+    auto got = read_fully(*file, place.offset, bytes.data() + done, length);
+    if (!got) return failed_read(object, got.take_error());
     done += length;
   }
   limit_descriptors();

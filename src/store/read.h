@@ -26,7 +26,7 @@ class ObjectReader {
   void prepare(std::shared_ptr<const Object> object, uint64_t offset, uint64_t size,
                std::function<void(Result<Extent>)> done);
   // Blocks.
-  Result<std::string> read(const Object& object, uint64_t offset, uint64_t size);
+  Result<std::string> read(const Object& object, uint64_t offset, uint64_t size, Verified verified);
 
  private:
   // A stretch within one piece.
@@ -38,6 +38,7 @@ class ObjectReader {
   Stretch clip(const Object& object, uint64_t offset, uint64_t size) const;
   bool is_verified(const Object& object) const;
   Result<Extent> bring(const Object& object, uint64_t offset, uint64_t size);
+  void keep_ahead(const Object& object, uint64_t offset);
   void read_ahead(const Object& object, uint64_t from);
   void limit_descriptors();
 

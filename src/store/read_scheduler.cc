@@ -31,10 +31,11 @@ void ReadScheduler::prefetch(Job job) {
 }
 
 void ReadScheduler::stop() {
+  std::deque<Job> forgotten;  // ends without the lock: what jobs hold may be the last of its kind
   {
     std::lock_guard lock(mutex_);
     stopped_ = true;
-    prefetches_.clear();
+    forgotten.swap(prefetches_);
   }
   filled_.notify_all();
   threads_.clear();

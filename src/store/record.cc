@@ -1,7 +1,7 @@
 // The encoding of a record: docs/formats/drive.md.
 #include "store/record.h"
 
-#include "store/checksum.h"
+#include "base/crc.h"
 #include "store/coding.h"
 
 namespace millrace::store {

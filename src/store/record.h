@@ -30,11 +30,14 @@ struct Piece {
   bool operator==(const Piece&) const = default;
 };
 
+// Among a record's headers: why a shard has no index. Given back with the object, like the others.
+inline constexpr std::string_view kIndexProblem = "x-millrace-index-problem";
+
 enum class ShardState : uint8_t {
   kNone,     // the name does not promise a tar
   kPending,  // to be indexed: the bytes did not come in one plain stream
   kReady,    // the index is there
-  kInvalid,  // the bytes are no valid tar; the object is as good as any other
+  kInvalid,  // there can be none, kIndexProblem says why; the object is as good as any other
 };
 
 struct Record {

@@ -1,12 +1,12 @@
-// Records, trailers and checksums: what was written is read back, and everything else is found out.
+// Records and trailers: what was written is read back, and everything else is found out.
 #include "store/record.h"
 
 #include <gtest/gtest.h>
 
+#include "base/crc.h"
 #include "base/random.h"
 #include "base/testing/temporary_directory.h"
 #include "store/buckets.h"
-#include "store/checksum.h"
 #include "store/index.h"
 #include "store/trailer.h"
 #include "store/uploads.h"
@@ -81,24 +81,6 @@ TEST(RecordTest, ItsFilesAreItsPiecesAndItsHead) {
   record.head = 5;
   EXPECT_EQ(files_of(record), (std::vector<uint64_t>{5, 6}));
   EXPECT_TRUE(files_of(Record()).empty());
-}
-
-TEST(ChecksumTest, IsCastagnoli) {
-  EXPECT_EQ(crc32c("123456789"), 0xe3069283u);
-  EXPECT_EQ(crc32c(""), 0u);
-}
-
-TEST(ChecksumTest, JoinsAndContinues) {
-  Random random(7);
-  for (int turn = 0; turn < 100; ++turn) {
-    std::string bytes(random.below(5000), '\0');
-    for (char& byte : bytes) byte = static_cast<char>(random.next());
-    const size_t cut = random.below(bytes.size() + 1);
-    const std::string_view all = bytes;
-    EXPECT_EQ(crc32c(all.substr(cut), crc32c(all.substr(0, cut))), crc32c(all));
-    EXPECT_EQ(crc32c_join(crc32c(all.substr(0, cut)), crc32c(all.substr(cut)), bytes.size() - cut),
-              crc32c(all));
-  }
 }
 
 class TrailerTest : public ::testing::Test {

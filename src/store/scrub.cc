@@ -79,15 +79,14 @@ void Scrubber::set_mark(Drive& drive, const Mark& mark) const {
                    written.error().message());
 }
 
-std::vector<std::shared_ptr<Drive>> Scrubber::wait_for_work() {
+std::vector<std::weak_ptr<Drive>> Scrubber::wait_for_work() {
   const auto cycle = std::chrono::seconds(std::max<uint64_t>(core_.options.scrub_cycle_seconds, 1));
   const int64_t cycle_ms = std::chrono::milliseconds(cycle).count();
   // Drives come and go, and clocks are set: looked at again now and then.
   const auto look_again = std::min(cycle, std::chrono::seconds(60));
   while (true) {
-    const std::shared_ptr<const DriveMap> map = core_.map();
-    std::vector<std::shared_ptr<Drive>> due;
-    for (const auto& drive : map->drives) {
+    std::vector<std::weak_ptr<Drive>> due;  // nothing is held while waiting: a drive may be taken out
+    for (const auto& drive : core_.map()->drives) {
       if (core_.options.scrub_bytes_per_second == 0) break;
       const Mark mark = mark_of(*drive);
       if (!mark.position.empty() || wall_ms() - mark.ended_ms >= cycle_ms) due.push_back(drive);
@@ -96,8 +95,9 @@ std::vector<std::shared_ptr<Drive>> Scrubber::wait_for_work() {
     if (due.empty()) changed_.wait_for(lock, look_again, [&] { return stopped_ || asked_; });
     if (stopped_) return {};
     if (std::exchange(asked_, false)) {
+      const std::shared_ptr<const DriveMap> map = core_.map();
       for (const auto& drive : map->drives) set_mark(*drive, {mark_of(*drive).ended_ms, ""});
-      return map->drives;
+      return {map->drives.begin(), map->drives.end()};
     }
     if (!due.empty()) return due;
   }
@@ -105,7 +105,7 @@ std::vector<std::shared_ptr<Drive>> Scrubber::wait_for_work() {
 
 void Scrubber::run() {
   while (true) {
-    const std::vector<std::shared_ptr<Drive>> drives = wait_for_work();
+    const std::vector<std::weak_ptr<Drive>> drives = wait_for_work();
     if (drives.empty()) return;
     {
       std::lock_guard lock(mutex_);
@@ -120,8 +120,12 @@ void Scrubber::run() {
   }
 }
 
-void Scrubber::cycle(const std::vector<std::shared_ptr<Drive>>& drives) {
-  for (const auto& drive : drives) {
+void Scrubber::cycle(const std::vector<std::weak_ptr<Drive>>& drives) {
+  for (const auto& one : drives) {
+    const std::shared_ptr<const DriveMap> map = core_.map();
+    const std::shared_ptr<Drive> drive = one.lock();
+    // One that was taken out may be closed at any moment.
+    if (std::ranges::find(map->drives, drive) == map->drives.end()) continue;
     if (!scrub_drive(drive)) return;
   }
 }

@@ -34,10 +34,10 @@ class Scrubber {
   };
 
   void run();
-  void cycle(const std::vector<std::shared_ptr<Drive>>& drives);
+  void cycle(const std::vector<std::weak_ptr<Drive>>& drives);
   bool scrub_drive(const std::shared_ptr<Drive>& drive);
   // Waits until drives are due, and gives them; none when the scrubber is to stop.
-  std::vector<std::shared_ptr<Drive>> wait_for_work();
+  std::vector<std::weak_ptr<Drive>> wait_for_work();
   Mark mark_of(Drive& drive) const;
   void set_mark(Drive& drive, const Mark& mark) const;
   void scrub_object(const Object& object);

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "base/text.h"
 #include "tar/compress.h"
 
 namespace millrace::store {
@@ -16,6 +17,14 @@ bool is_plain_tar(std::string_view key) {
 
 bool is_shard_name(std::string_view key) {
   return is_plain_tar(key) || tar::compression_for_name(key) != tar::Compression::kNone;
+}
+
+void note_index(Record& record, const Result<std::string>& index, uint64_t samples) {
+  constexpr size_t kMostText = 300;
+  record.shard = index ? ShardState::kReady : ShardState::kInvalid;
+  record.shard_samples = index ? samples : 0;
+  std::erase_if(record.headers, [](const NameValue& header) { return header.first == kIndexProblem; });
+  if (!index) record.headers.emplace_back(kIndexProblem, printable(index.error().message(), kMostText));
 }
 
 // A decompressor that is given its input piece by piece.

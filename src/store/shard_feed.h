@@ -18,6 +18,9 @@ namespace millrace::store {
 bool is_shard_name(std::string_view key);
 bool is_plain_tar(std::string_view key);
 
+// What came of indexing a shard, in its record.
+void note_index(Record& record, const Result<std::string>& index, uint64_t samples);
+
 class ShardFeed {
  public:
   // kPlain takes the bytes for the tar itself: cheap enough for a thread that serves connections.

@@ -119,7 +119,7 @@ ShardIndexes::Index ShardIndexes::get(const std::shared_ptr<const Object>& objec
   };
   if (record.shard == ShardState::kNone)
     return named(make_error(Code::kNotFound, "it is not a shard by its name"));
-  if (record.shard == ShardState::kInvalid) return named(make_error(Code::kInvalid, "it is not a valid tar"));
+  if (record.shard == ShardState::kInvalid) return named(make_error(Code::kInvalid, "it has no index"));
   Index index =
       object->is_inline() || record.shard == ShardState::kPending ? build_once(object) : read_ready(*object);
   if (!index) return named(index.take_error());
@@ -190,8 +190,7 @@ Status ShardIndexes::commit(const Object& object, const Result<std::string>& ind
   change.expected_version = object.record().version;
   change.expected_head = object.record().head;
   Record record = object.record();
-  record.shard = index ? ShardState::kReady : ShardState::kInvalid;
-  record.shard_samples = index ? samples : 0;
+  note_index(record, index, samples);
   if (object.is_inline()) {
     change.record = std::move(record);
     change.inline_bytes = object.inline_bytes();

@@ -76,8 +76,9 @@ Status Engine::save_bucket(const BucketRecord& record) {
     if (written) {
       outcome = {};
     } else {
+      const Error error = drive->note(written.take_error());
       core_.log.warn("a drive did not take a bucket's record", "drive", drive->path(), "why",
-                     written.error().message());
+                     error.message());
     }
     MR_FAULT("bucket.written");
   }
@@ -87,7 +88,7 @@ Status Engine::save_bucket(const BucketRecord& record) {
 
 Status Engine::create_bucket(const std::string& name, BucketSettings settings) {
   MR_TRY(check_bucket_name(name));
-  std::lock_guard lock(admin_);
+  std::lock_guard lock(core_.admin);
   if (core_.buckets.find(name) != nullptr) return make_error(Code::kExists, "bucket {} exists", name);
   BucketRecord record;
   record.bucket = {name, wall_ms(), core_.clock.next(), settings};
@@ -95,7 +96,7 @@ Status Engine::create_bucket(const std::string& name, BucketSettings settings) {
 }
 
 Status Engine::change_bucket(const std::string& name, BucketSettings settings) {
-  std::lock_guard lock(admin_);
+  std::lock_guard lock(core_.admin);
   const auto bucket = core_.buckets.find(name);
   if (bucket == nullptr) return make_error(Code::kNotFound, "there is no bucket {}", name);
   BucketRecord record;
@@ -104,20 +105,16 @@ Status Engine::change_bucket(const std::string& name, BucketSettings settings) {
 }
 
 Status Engine::remove_bucket(const std::string& name) {
-  std::lock_guard lock(admin_);
+  std::lock_guard lock(core_.admin);
   const auto bucket = core_.buckets.find(name);
   if (bucket == nullptr) return make_error(Code::kNotFound, "there is no bucket {}", name);
   // No commit runs meanwhile, and those that follow find the bucket gone.
   std::unique_lock topology(core_.topology);
   const std::shared_ptr<const DriveMap> map = core_.map();
-  if (!map->missing.empty()) {
-    return make_error(Code::kUnavailable,
-                      "bucket {} cannot be removed while drive {} is missing: it may hold objects", name,
-                      map->missing.front().known.path);
-  }
+  MR_TRY(map->check_all_there(fmt::format("bucket {} cannot be removed", name)));
   ListOptions first;
   first.limit = 1;
-  const ListPage page = MR_TRY(list_objects(*map, name, first));
+  const ListPage page = MR_TRY(list_objects(*map, name, first, core_.moves));
   if (!page.entries.empty()) return make_error(Code::kExists, "bucket {} is not empty", name);
   if (!core_.uploads.in_bucket(name).empty()) {
     return make_error(Code::kExists, "bucket {} is not empty: it has multipart uploads under way", name);
@@ -146,8 +143,8 @@ void Engine::prepare(std::shared_ptr<const Object> object, uint64_t offset, uint
   reader_.prepare(std::move(object), offset, size, std::move(done));
 }
 
-Result<std::string> Engine::read(const Object& object, uint64_t offset, uint64_t size) {
-  return reader_.read(object, offset, size);
+Result<std::string> Engine::read(const Object& object, uint64_t offset, uint64_t size, Verified verified) {
+  return reader_.read(object, offset, size, verified);
 }
 
 Result<std::shared_ptr<const std::string>> Engine::shard_index(std::shared_ptr<const Object> object) {
@@ -239,6 +236,7 @@ Result<UploadStatus> Engine::upload(const std::string& bucket, const std::string
 Result<std::vector<UploadStatus>> Engine::uploads(const std::string& bucket) {
   if (core_.buckets.find(bucket) == nullptr)
     return make_error(Code::kNotFound, "there is no bucket {}", bucket);
+  MR_TRY(core_.map()->check_all_there(fmt::format("the uploads of bucket {} cannot be listed", bucket)));
   return multipart_.all(bucket);
 }
 
@@ -258,7 +256,18 @@ Status Engine::abort_upload(const std::string& bucket, const std::string& key, c
 Result<ListPage> Engine::list(const std::string& bucket, const ListOptions& options) {
   if (core_.buckets.find(bucket) == nullptr)
     return make_error(Code::kNotFound, "there is no bucket {}", bucket);
-  return list_objects(*core_.map(), bucket, options);
+  const std::shared_ptr<const DriveMap> map = core_.map();
+  // Half a list is worse than none: whoever deletes what is not in it would delete what is only out of sight.
+  MR_TRY(map->check_all_there(fmt::format("bucket {} cannot be listed", bucket)));
+  return list_objects(*map, bucket, options, core_.moves);
+}
+
+Readiness Engine::readiness() const {
+  const std::shared_ptr<const DriveMap> map = core_.map();
+  Readiness readiness;
+  for (const auto& drive : map->drives) readiness.takes_writes |= drive->takes_writes();
+  for (const MissingDrive& missing : map->missing) readiness.missing.push_back(missing.known.path);
+  return readiness;
 }
 
 std::vector<DriveStatus> Engine::drives() {
@@ -266,22 +275,23 @@ std::vector<DriveStatus> Engine::drives() {
 }
 
 Status Engine::add_drive(const std::string& path) {
-  std::lock_guard lock(admin_);
-  MR_TRY(attach_.add(path));
+  std::lock_guard lock(core_.admin);
+  // The node's list outlives the directory it was started in.
+  MR_TRY(attach_.add(absolute_path(path)));
   housekeeper_.wake();
   shards_.wake();
   return {};
 }
 
 Status Engine::drain_drive(const std::string& path) {
-  std::lock_guard lock(admin_);
+  std::lock_guard lock(core_.admin);
   MR_TRY(attach_.drain(path));
   housekeeper_.wake();
   return {};
 }
 
 Status Engine::remove_drive(const std::string& path) {
-  std::lock_guard lock(admin_);
+  std::lock_guard lock(core_.admin);
   return attach_.remove(path);
 }
 

@@ -32,6 +32,9 @@ enum class Durability : uint8_t { kFlush, kOs };
 enum class EtagMode : uint8_t { kAuto, kMd5, kFast };
 enum class Verify : uint8_t { kScrub, kRead };  // kRead: the checksums are compared on every read
 
+// Whether a read compares checksums.
+enum class Verified : uint8_t { kAsBucketSays, kAlways };
+
 struct BucketSettings {
   Durability durability = Durability::kFlush;
   EtagMode etag = EtagMode::kAuto;
@@ -53,10 +56,11 @@ Status check_bucket_name(std::string_view name);
 Status check_key(std::string_view key);
 
 struct StoreOptions {
-  std::string state_directory;      // node identity, list of drives; created if missing
-  std::vector<std::string> drives;  // directories, beside those that the state already lists
-  uint64_t read_window = 4 << 20;   // one sequential read of one stream
-  unsigned reads_in_flight = 0;     // windows per drive at a time; 0: 1 on rotational drives, else 4
+  std::string state_directory;  // node identity, list of drives; created if missing
+  // Directories, beside those that the state already lists. Where neither names one: "drive" in the state's.
+  std::vector<std::string> drives;
+  uint64_t read_window = 4 << 20;  // one sequential read of one stream
+  unsigned reads_in_flight = 0;    // windows per drive at a time; 0: 1 on rotational drives, else 4
   uint64_t reserve_bytes =
       256 << 20;  // a drive with less free than this takes no new objects (at most 5 % of it)
   uint64_t cache_bytes = 256 << 20;            // small objects and records kept in memory
@@ -87,6 +91,12 @@ struct DriveStatus {
   Meter::Reading reads;
   Meter::Reading writes;
   Meter::Reading commits;
+};
+
+// Whether it can do its work, at a glance.
+struct Readiness {
+  bool takes_writes = false;         // at least one drive does
+  std::vector<std::string> missing;  // drives
 };
 
 struct Damage {
@@ -227,8 +237,10 @@ class Store {
   virtual void prepare(std::shared_ptr<const Object> object, uint64_t offset, uint64_t size,
                        std::function<void(Result<Extent>)> done) = 0;
   virtual uint64_t read_window() const = 0;
-  // Any bytes, copied; blocks. For work on tars, copies and checks.
-  virtual Result<std::string> read(const Object& object, uint64_t offset, uint64_t size) = 0;
+  // Any bytes, copied; blocks. For work on tars and copies. What is stored again must be verified: its new
+  // checksums would hide the damage.
+  virtual Result<std::string> read(const Object& object, uint64_t offset, uint64_t size,
+                                   Verified verified = Verified::kAsBucketSays) = 0;
   // The bytes of the shard index (docs/formats/shard-index.md); blocks; builds it where it is still pending.
   virtual Result<std::shared_ptr<const std::string>> shard_index(std::shared_ptr<const Object> object) = 0;
 
@@ -257,7 +269,8 @@ class Store {
 
   virtual Result<ListPage> list(const std::string& bucket, const ListOptions& options) = 0;  // blocks
 
-  // Drives; all block.
+  // Drives; all but the first block.
+  virtual Readiness readiness() const = 0;
   virtual std::vector<DriveStatus> drives() = 0;
   virtual Status add_drive(const std::string& path) = 0;
   virtual Status drain_drive(const std::string& path) = 0;   // starts; drives() shows how far

@@ -4,7 +4,7 @@
 #include <unistd.h>
 #include <cerrno>
 
-#include "store/checksum.h"
+#include "base/crc.h"
 #include "store/coding.h"
 
 namespace millrace::store {

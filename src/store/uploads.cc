@@ -2,9 +2,10 @@
 #include "store/uploads.h"
 
 #include <algorithm>
+#include <chrono>
 #include <tuple>
 
-#include "store/checksum.h"
+#include "base/crc.h"
 #include "store/coding.h"
 #include "store/index.h"
 
@@ -13,6 +14,7 @@ namespace millrace::store {
 namespace {
 
 constexpr uint8_t kFormat = 1;
+constexpr auto kMostWait = std::chrono::seconds(10);
 
 }  // namespace
 
@@ -72,7 +74,8 @@ std::vector<std::shared_ptr<const Upload>> UploadTable::all() const {
     for (const auto& [id, upload] : by_id_) uploads.push_back(upload);
   }
   std::ranges::sort(uploads, [](const auto& a, const auto& b) {
-    return std::tie(a->bucket, a->key, a->version) < std::tie(b->bucket, b->key, b->version);
+    return std::tie(a->bucket, a->key, a->initiated_ms, a->version) <
+           std::tie(b->bucket, b->key, b->initiated_ms, b->version);
   });
   return uploads;
 }
@@ -84,12 +87,29 @@ bool UploadTable::is_full() const {
 
 void UploadTable::insert(std::shared_ptr<const Upload> upload) {
   std::lock_guard lock(mutex_);
-  by_id_[upload->id] = std::move(upload);
+  std::shared_ptr<const Upload>& known = by_id_[upload->id];
+  if (known == nullptr || known->version <= upload->version) known = std::move(upload);
+  changed_.notify_all();
+}
+
+void UploadTable::erase_of(const Drive& drive) {
+  std::lock_guard lock(mutex_);
+  std::erase_if(by_id_, [&](const auto& entry) { return entry.second->drive.get() == &drive; });
+  changed_.notify_all();
 }
 
 void UploadTable::erase(const std::string& id) {
   std::lock_guard lock(mutex_);
   by_id_.erase(id);
+  changed_.notify_all();
+}
+
+bool UploadTable::wait_for_change(const std::shared_ptr<const Upload>& known) const {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_for(lock, kMostWait, [&] {
+    const auto found = by_id_.find(known->id);
+    return found == by_id_.end() || found->second != known;
+  });
 }
 
 }  // namespace millrace::store

@@ -3,6 +3,7 @@
 // All parts of an upload are on one drive, so that completing it copies no bytes. Any thread.
 #pragma once
 
+#include <condition_variable>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -25,7 +26,8 @@ struct Upload {
   std::string bucket;
   std::string key;
   std::string id;
-  uint64_t version = 0;  // of the start: the order of uploads of one key
+  uint64_t version =
+      0;  // of the start, or of the last move to another drive: of two records the higher counts
   int64_t initiated_ms = 0;
   std::vector<NameValue> headers;
   std::vector<NameValue> tags;
@@ -43,11 +45,17 @@ class UploadTable {
   std::vector<std::shared_ptr<const Upload>> in_bucket(std::string_view bucket) const;
   std::vector<std::shared_ptr<const Upload>> all() const;
   bool is_full() const;
+  // Where it is there already the higher version stays.
   void insert(std::shared_ptr<const Upload> upload);
   void erase(const std::string& id);
+  void erase_of(const Drive& drive);
+  // Its rows in the index go a moment before it does: waits until the table no longer has it as it was. False
+  // where that does not come about.
+  bool wait_for_change(const std::shared_ptr<const Upload>& known) const;
 
  private:
   mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;
   std::map<std::string, std::shared_ptr<const Upload>> by_id_;  // guarded by mutex_
 };
 

@@ -9,8 +9,8 @@
 #include <cstdlib>
 #include <memory>
 
+#include "base/crc.h"
 #include "base/file.h"
-#include "store/checksum.h"
 
 namespace millrace::store {
 

@@ -120,7 +120,8 @@ uint64_t Index::end_field(uint64_t sample) const {
 Index::Field Index::field_at(uint64_t row, uint64_t start) const {
   const auto place = layout::get<uint64_t>(bytes_, fields_at_ + row * layout::kFieldRow);
   const auto size = layout::get<uint64_t>(bytes_, fields_at_ + row * layout::kFieldRow + 8);
-  return {field_names_[place >> layout::kNameShift], start + (place & layout::kBlocksMask) * kBlock, size};
+  return {field_names_[place >> layout::kNameShift], start + (place & layout::kBlocksMask) * kBlock, size,
+          layout::get<uint32_t>(bytes_, fields_at_ + row * layout::kFieldRow + 16)};
 }
 
 std::vector<Index::Field> Index::fields(uint64_t sample) const {

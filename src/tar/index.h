@@ -1,7 +1,7 @@
 // Index: what is where in a shard, without reading the shard. Kept beside it as shard.tar.mri.
 //
-// It knows every sample's bytes, the hash of its key and the place and size of each field; and which shard
-// it belongs to, by length and content hash, so a stale index is never believed. The format is in
+// It knows every sample's bytes, the hash of its key and the place, size and checksum of each field; and
+// which shard it belongs to, by length and content hash, so a stale index is never believed. The format is in
 // docs/formats/shard-index.md. Immutable once loaded; safe from many threads.
 #pragma once
 
@@ -32,6 +32,7 @@ class Index {
     std::string_view field;
     uint64_t offset = 0;  // of the data, in the tar
     uint64_t size = 0;
+    uint32_t crc = 0;  // CRC32C of the data
   };
   struct Range {
     uint64_t offset = 0;  // of the first header block, in the tar

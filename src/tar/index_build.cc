@@ -5,6 +5,8 @@
 #include <bit>
 #include <numeric>
 
+#include "base/assert.h"
+#include "base/crc.h"
 #include "tar/index_layout.h"
 
 namespace millrace::tar {
@@ -20,7 +22,7 @@ void IndexBuilder::add_field(const Field& field) {
   const uint64_t blocks = (field.data_offset - samples_.back().offset) / kBlock;
   const uint64_t name = field_id(field.field);
   beyond_format_ |= blocks > layout::kBlocksMask || name >= layout::kMaxNames;
-  fields_.push_back({name << layout::kNameShift | blocks, field.size});
+  fields_.push_back({name << layout::kNameShift | blocks, field.size, field.crc});
 }
 
 void IndexBuilder::end_sample(uint64_t end_offset) {
@@ -68,6 +70,7 @@ Result<std::string> IndexBuilder::finish(const Totals& totals) && {
   for (const FieldRow& row : fields_) {
     put(bytes, row.place);
     put(bytes, row.size);
+    put(bytes, row.crc);
   }
   std::vector<uint32_t> by_hash(samples_.size());
   std::iota(by_hash.begin(), by_hash.end(), 0);
@@ -98,8 +101,9 @@ Result<std::string> IndexFeed::finish(Compression compression) {
   reader_.finish();
   MR_TRY(drain());
   if (grouper_.finish()) take(grouper_.completed());
-  return std::move(builder_).finish(
-      {{stored_bytes_, content_.value()}, tar_bytes_, compression, options_.key_rule});
+  return std::move(builder_)
+      .finish({{stored_bytes_, content_.value()}, tar_bytes_, compression, options_.key_rule})
+      .within(name_);
 }
 
 Status IndexFeed::drain() {
@@ -107,6 +111,7 @@ Status IndexFeed::drain() {
     const FeedReader::Event event = MR_TRY(reader_.next());
     switch (event.kind) {
       case FeedReader::Kind::kPiece:
+        if (in_field_) crcs_.back() = crc32c(event.piece, crcs_.back());
         break;
       case FeedReader::Kind::kNeedBytes:
       case FeedReader::Kind::kEnd:
@@ -114,6 +119,8 @@ Status IndexFeed::drain() {
       case FeedReader::Kind::kMember: {
         const Grouper::Added added = MR_TRY(grouper_.add(*event.member));
         if (added == Grouper::Added::kCompleted) take(grouper_.completed());
+        in_field_ = added != Grouper::Added::kLoose;
+        if (in_field_) crcs_.push_back(0);
         break;
       }
     }
@@ -121,11 +128,14 @@ Status IndexFeed::drain() {
 }
 
 void IndexFeed::take(const Group& group) {
+  MR_ASSERT(crcs_.size() == group.fields.size(), crcs_.size(), group.fields.size());
   builder_.begin_sample(group.offset(), group.key_hash);
-  for (const Group::Field& field : group.fields) {
-    builder_.add_field({group.field_name(field), field.data_offset, field.size});
+  for (size_t i = 0; i < crcs_.size(); ++i) {
+    const Group::Field& field = group.fields[i];
+    builder_.add_field({group.field_name(field), field.data_offset, field.size, crcs_[i]});
   }
   builder_.end_sample(group.end_offset());
+  crcs_.clear();
 }
 
 }  // namespace millrace::tar

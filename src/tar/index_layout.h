@@ -12,7 +12,7 @@
 namespace millrace::tar::layout {
 
 inline constexpr std::string_view kMagic = "MRSHARD\n";
-inline constexpr uint32_t kVersion = 1;
+inline constexpr uint32_t kVersion = 2;
 
 // Header, little-endian: magic, version u32, compression u8, key rule u8, zero u16, then words of 8 bytes.
 inline constexpr size_t kVersionAt = 8;
@@ -29,8 +29,9 @@ inline constexpr size_t kNameBytesAt = 64;
 inline constexpr size_t kHeaderBytes = 72;
 
 inline constexpr size_t kSampleRow = 28;  // offset u64, size u64, key hash u64, first field u32
-inline constexpr size_t kFieldRow = 16;   // place u64 (name << 40 | blocks from the sample's start), size u64
-inline constexpr size_t kHashRow = 4;     // sample u32, rows ordered by key hash, then by sample
+// place u64 (name << 40 | blocks from the sample's start), size u64, CRC32C u32
+inline constexpr size_t kFieldRow = 20;
+inline constexpr size_t kHashRow = 4;  // sample u32, rows ordered by key hash, then by sample
 inline constexpr size_t kChecksumBytes = 8;
 
 inline constexpr uint64_t kMaxRows = 0xffffffff;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/crc.h"
 #include "base/hash.h"
 #include "base/random.h"
 #include "tar/index_build.h"
@@ -44,7 +45,7 @@ std::string index_by_builder(const std::string& shard, const ReadOptions& option
   while (const Sample* sample = reader.next().take()) {
     builder.begin_sample(sample->offset, sample->key_hash);
     for (const Field& field : sample->fields)
-      builder.add_field({field.field, field.data_offset, field.bytes.size()});
+      builder.add_field({field.field, field.data_offset, field.bytes.size(), crc32c(field.bytes)});
     builder.end_sample(sample->offset + sample->blocks.size());
   }
   return std::move(builder)
@@ -90,6 +91,8 @@ TEST(IndexTest, KnowsWhatIsWhere) {
   ASSERT_EQ(fields.size(), 2u);
   EXPECT_EQ(shard.substr(fields[0].offset, fields[0].size), "hello");
   EXPECT_EQ(shard.substr(fields[1].offset, fields[1].size), "7");
+  EXPECT_EQ(fields[0].crc, crc32c("hello"));
+  EXPECT_EQ(fields[1].crc, crc32c("7"));
   EXPECT_EQ(fields[1].field, "cls");
   EXPECT_EQ(index.fields(2)[0].field, "seg.png");
   EXPECT_EQ(index.fields(2)[0].offset, 4608u + 3 * kBlock);
@@ -235,7 +238,7 @@ TEST(IndexDamageTest, EveryCutIsFound) {
 
 TEST(IndexDamageTest, AnotherVersionIsUnsupportedRatherThanDamaged) {
   const std::string bytes = index_by_feed(small_shard()).take();
-  EXPECT_EQ(Index::parse(with_word<uint32_t>(bytes, layout::kVersionAt, 2)).error().code(),
+  EXPECT_EQ(Index::parse(with_word<uint32_t>(bytes, layout::kVersionAt, layout::kVersion + 1)).error().code(),
             Code::kUnsupported);
 }
 

@@ -281,7 +281,10 @@ TEST_F(CopyTest, SyncCopiesWhatDiffersAndKnowsWhatIsTooMuch) {
 
 TEST_F(CopyTest, AHostileKeyIsNotSynchronisedToADirectory) {
   store_.put("t/../../evil", "x");
-  EXPECT_FALSE(plan_sync({store_.at("t"), ""}, {std::nullopt, directory_.path()}, Compare::kTime));
+  const auto plan = plan_sync({store_.at("t"), ""}, {std::nullopt, directory_.path()}, Compare::kTime);
+  ASSERT_TRUE(plan) << plan.error().message();
+  EXPECT_TRUE(plan->copy.empty());
+  EXPECT_EQ(plan->unusable, std::vector<std::string>{"../../evil"});
 }
 
 }  // namespace

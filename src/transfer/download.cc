@@ -2,6 +2,7 @@
 #include "transfer/download.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,20 +12,19 @@
 #include <cstdio>
 #include <mutex>
 
+#include "base/crc.h"
 #include "base/file.h"
 #include "base/text.h"
 #include "base/threads.h"
-#include "net/crc.h"
 #include "net/ranged.h"
 
 namespace millrace::transfer {
 
 namespace {
 
-constexpr auto kCrc = net::CrcKind::kCrc32c;
 constexpr uint64_t kMaxStateBytes = 64 << 20;
 
-std::string crc_text(uint64_t value) {
+std::string crc_text(uint32_t value) {
   std::string bytes;
   for (int byte = 3; byte >= 0; --byte) bytes += static_cast<char>(value >> (8 * byte));
   return net::to_base64(bytes);
@@ -73,19 +73,25 @@ class FileDownload {
   }
 
  private:
-  std::string part_path() const { return path_ + ".part"; }
-  std::string state_path() const { return path_ + ".part.state"; }
+  std::string part_path() const { return path_ + std::string(kPartSuffix); }
+  std::string state_path() const { return path_ + std::string(kStateSuffix); }
   std::string first_line() const { return fmt::format("millrace-part 1 {} {}\n", size_, head_.etag); }
 
   Status open() {
+    state_ = MR_TRY(open_for_writing(state_path(), O_APPEND));
+    if (::flock(state_.descriptor(), LOCK_EX | LOCK_NB) != 0)
+      return make_error(Code::kUnavailable, "{} is being fetched by another process", path_);
     // Without a tag nothing proves that what is there is of this version.
     const auto state = read_file(state_path(), kMaxStateBytes);
     const bool resumes =
         !head_.etag.empty() && state && state->starts_with(first_line()) && file_exists(part_path());
     if (resumes) take_over(std::string_view(*state).substr(first_line().size()));
     part_ = MR_TRY(open_for_writing(part_path(), resumes ? 0 : O_TRUNC));
-    state_ = MR_TRY(open_for_writing(state_path(), O_APPEND | (resumes ? 0 : O_TRUNC)));
-    if (!resumes) MR_TRY(state_.write_all(first_line()));
+    if (!resumes) {
+      if (::ftruncate(state_.descriptor(), 0) != 0)
+        return make_system_error(errno, "emptying " + state_path());
+      MR_TRY(state_.write_all(first_line()));
+    }
     if (size_ > 0 && ::ftruncate(part_.descriptor(), static_cast<off_t>(size_)) != 0)
       return make_system_error(errno, "making room for " + part_path());
     return {};
@@ -97,7 +103,7 @@ class FileDownload {
       const size_t end = lines.find('\n');
       if (end == std::string_view::npos) return;
       uint64_t stretch = 0;
-      uint64_t crc = 0;
+      uint32_t crc = 0;
       const char* last = lines.data() + end;
       const auto [middle, failure] = std::from_chars(lines.data(), last, stretch);
       const bool good = failure == std::errc{} && middle < last &&
@@ -132,28 +138,26 @@ class FileDownload {
     // A small object is asked for whole: servers without ranges exist.
     const net::ByteRange range = crcs_.size() == 1 ? net::ByteRange{} : net::ByteRange{at, end - at};
     const auto reader =
-        MR_TRY(net::RangedReader::open(object_.store->client(), object_.url, range, head_.etag));
-    uint64_t crc = net::crc_start(kCrc);
+        MR_TRY(net::RangedReader::open(object_.store->client(), object_.url, {range, head_.etag, {}}));
+    uint32_t crc = 0;
     while (at < end) {
       const size_t got = MR_TRY(reader->read_some(buffer));
       if (got == 0 || got > end - at)
         return make_error(Code::kTruncated, "{} has another length than it said", object_.text());
       const std::string_view bytes(reinterpret_cast<const char*>(buffer.data()), got);
-      crc = net::crc_add(kCrc, crc, bytes);
+      crc = crc32c(bytes, crc);
       MR_TRY(write_at(part_.descriptor(), at, bytes, part_path()));
       if (options_.progress != nullptr) options_.progress->add(got, 0);
       at += got;
     }
-    const uint64_t value = net::crc_value(kCrc, crc);
     const std::lock_guard lock(mutex_);
-    crcs_[stretch] = value;
-    return state_.write_all(fmt::format("{} {}\n", stretch, value));
+    crcs_[stretch] = crc;
+    return state_.write_all(fmt::format("{} {}\n", stretch, crc));
   }
 
   Status finish() {
     if (!head_.crc32c.empty() && head_.crc32c != crc_text(whole_crc())) {
-      MR_TRY(remove_file_if_present(part_path()));
-      MR_TRY(remove_file_if_present(state_path()));
+      MR_TRY(drop());
       return wrong_checksum(object_);
     }
     if (head_.modified_ms > 0) {
@@ -162,15 +166,23 @@ class FileDownload {
       ::futimens(part_.descriptor(), times);
     }
     MR_TRY(part_.sync());
-    if (std::rename(part_path().c_str(), path_.c_str()) != 0)
-      return make_system_error(errno, "naming " + path_);
+    if (std::rename(part_path().c_str(), path_.c_str()) != 0) {
+      if (errno != EISDIR) return make_system_error(errno, "naming " + path_);
+      // Somebody made a directory of that name meanwhile: there is nothing to go on with.
+      MR_TRY(drop());
+      return make_error(Code::kExists, "{} exists and is not a file", path_);
+    }
     return remove_file_if_present(state_path());
   }
 
-  uint64_t whole_crc() const {
-    uint64_t whole = 0;
-    for (size_t i = 0; i < crcs_.size(); ++i)
-      whole = net::crc_combine(kCrc, whole, *crcs_[i], stretch_bytes(i));
+  Status drop() {
+    MR_TRY(remove_file_if_present(part_path()));
+    return remove_file_if_present(state_path());
+  }
+
+  uint32_t whole_crc() const {
+    uint32_t whole = 0;
+    for (size_t i = 0; i < crcs_.size(); ++i) whole = crc32c_join(whole, *crcs_[i], stretch_bytes(i));
     return whole;
   }
 
@@ -185,7 +197,7 @@ class FileDownload {
   std::atomic<bool> stopped_ = false;
   std::mutex mutex_;
   File state_;  // guarded by mutex_ while threads run
-  std::vector<std::optional<uint64_t>>
+  std::vector<std::optional<uint32_t>>
       crcs_;                      // of the stretches; each element belongs to who took its number
   std::optional<Error> failure_;  // guarded by mutex_; the first
 };
@@ -202,11 +214,18 @@ Result<Transferred> download_unknown_length(const Location& object, const std::s
 
 }  // namespace
 
+bool is_unfinished_download(std::string_view path) {
+  return path.ends_with(kPartSuffix) || path.ends_with(kStateSuffix);
+}
+
 Result<Transferred> download_file(const Location& object, const std::string& path,
                                   const TransferOptions& options) {
   struct stat found{};
   if (::stat(path.c_str(), &found) == 0 && !S_ISREG(found.st_mode))
     return make_error(Code::kExists, "{} exists and is not a file", path);
+  if (is_unfinished_download(path))
+    return make_error(Code::kExists, "{} would pass for an unfinished download", path)
+        .with_hint("fetch it under another name");
   const ObjectHead head = MR_TRY(get_head(object));
   if (!head.size) return download_unknown_length(object, path, options);
   return FileDownload(object, head, path, options).run();
@@ -214,22 +233,24 @@ Result<Transferred> download_file(const Location& object, const std::string& pat
 
 Result<Transferred> download_stream(const Location& object, Progress* progress,
                                     const std::function<Status(std::string_view)>& take) {
-  const auto reader = MR_TRY(net::RangedReader::open(object.store->client(), object.url, {}));
+  net::Wanted wanted;
+  // A signature in the address covers no further headers.
+  if (object.url.query.empty()) wanted.headers.emplace_back("x-amz-checksum-mode", "ENABLED");
+  const auto reader = MR_TRY(net::RangedReader::open(object.store->client(), object.url, wanted));
   const ObjectHead head = read_head(reader->headers());
   std::vector<std::byte> buffer(net::kReadBytes);
-  uint64_t crc = net::crc_start(kCrc);
+  uint32_t crc = 0;
   Transferred done;
   while (true) {
     const size_t got = MR_TRY(reader->read_some(buffer));
     if (got == 0) break;
     const std::string_view bytes(reinterpret_cast<const char*>(buffer.data()), got);
-    crc = net::crc_add(kCrc, crc, bytes);
+    crc = crc32c(bytes, crc);
     MR_TRY(take(bytes));
     if (progress != nullptr) progress->add(got, 0);
     done.bytes += got;
   }
-  if (!head.crc32c.empty() && head.crc32c != crc_text(net::crc_value(kCrc, crc)))
-    return wrong_checksum(object);
+  if (!head.crc32c.empty() && head.crc32c != crc_text(crc)) return wrong_checksum(object);
   return done;
 }
 

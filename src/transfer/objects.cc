@@ -197,10 +197,15 @@ Result<std::string> put_object(const Location& object, net::RequestBody body, co
   return put_for_tag(object, request);
 }
 
+namespace {
+net::HeaderField copy_source(const Location& from) {
+  return {"x-amz-copy-source", "/" + from.bucket + "/" + net::percent_encode(from.key, net::Encode::kPath)};
+}
+}  // namespace
+
 Result<std::string> copy_object(const Location& from, const Location& to) {
   net::Request request = make_request("PUT", to.url);
-  request.headers.emplace_back("x-amz-copy-source",
-                               "/" + from.bucket + "/" + net::percent_encode(from.key, net::Encode::kPath));
+  request.headers.push_back(copy_source(from));
   const auto document = MR_TRY(call_for_xml(to, request));
   return without_quotes(document.document_element().child_value("ETag"));
 }
@@ -238,7 +243,9 @@ Status remove_objects(const Location& bucket, const std::vector<std::string>& ke
 Result<std::string> begin_upload(const Location& object, const PutOptions& options) {
   net::Request request = make_request("POST", object.store->url(object.bucket, object.key, "uploads="));
   request.headers = options.headers;
+  // Of the whole content: readers that take it in other pieces can compare it too.
   request.headers.emplace_back("x-amz-checksum-algorithm", "CRC32C");
+  request.headers.emplace_back("x-amz-checksum-type", "FULL_OBJECT");
   // Begun twice, one of the two stays empty and is swept away with the unfinished ones.
   request.repeat = net::Repeat::kSafe;
   const auto document = MR_TRY(call_for_xml(object, request));
@@ -247,11 +254,31 @@ Result<std::string> begin_upload(const Location& object, const PutOptions& optio
   return upload;
 }
 
+namespace {
+net::Url part_url(const Location& object, const std::string& upload, int number) {
+  return object.store->url(object.bucket, object.key,
+                           fmt::format("partNumber={}&uploadId={}", number, encoded(upload)));
+}
+}  // namespace
+
+Result<Part> copy_part(const Location& object, const std::string& upload, int number,
+                       const PartSource& source) {
+  net::Request request = make_request("PUT", part_url(object, upload, number));
+  request.headers.push_back(copy_source(source.object));
+  request.headers.emplace_back("x-amz-copy-source-range",
+                               fmt::format("bytes={}-{}", source.offset, source.offset + source.size - 1));
+  request.headers.emplace_back("x-amz-copy-source-if-match", source.etag);
+  const auto document = MR_TRY(call_for_xml(object, request));
+  const pugi::xml_node root = document.document_element();
+  std::string etag = root.child_value("ETag");
+  if (etag.empty())
+    return make_error(Code::kCorrupt, "{}: part {} was answered without an etag", object.text(), number);
+  return Part{number, source.size, std::move(etag), root.child_value("ChecksumCRC32C")};
+}
+
 Result<Part> put_part(const Location& object, const std::string& upload, int number, net::RequestBody body,
                       const std::string& crc32c) {
-  net::Request request = make_request(
-      "PUT", object.store->url(object.bucket, object.key,
-                               fmt::format("partNumber={}&uploadId={}", number, encoded(upload))));
+  net::Request request = make_request("PUT", part_url(object, upload, number));
   request.body = std::move(body);
   add_crc(request, crc32c);
   const uint64_t size = net::body_size(request.body);

@@ -71,6 +71,15 @@ struct Part {
 Result<std::string> begin_upload(const Location& object, const PutOptions& options);
 Result<Part> put_part(const Location& object, const std::string& upload, int number, net::RequestBody body,
                       const std::string& crc32c);
+// A stretch of an object of the same store, copied there; of the version with this tag only.
+struct PartSource {
+  const Location& object;
+  const std::string& etag;
+  uint64_t offset = 0;
+  uint64_t size = 0;
+};
+Result<Part> copy_part(const Location& object, const std::string& upload, int number,
+                       const PartSource& source);
 Result<std::vector<Part>> list_parts(const Location& object, const std::string& upload);
 Result<std::optional<std::string>> find_upload(const Location& object);  // the latest that is under way
 Status finish_upload(const Location& object, const std::string& upload, const std::vector<Part>& parts);

@@ -49,7 +49,7 @@ Result<std::vector<Choice>> choose_objects(const Location& address, Recursion re
           (recursion == Recursion::kYes && matches_glob(object.key.substr(0, object.key.rfind('/')), key));
       // Some clients make "directories" as empty objects; there is nothing in them to fetch.
       if (!chosen || object.key.ends_with('/')) continue;
-      choices.push_back({address.with_key(object.key), below(object.key, kept), object.size});
+      choices.push_back({address.with_key(object.key), below(object.key, kept), object.size, true});
     }
     return {};
   }));
@@ -61,9 +61,8 @@ Result<std::vector<Choice>> choose_objects(const Location& address, Recursion re
 }
 
 Status check_relative(std::string_view relative) {
-  const auto bad = [&] {
-    return make_error(Code::kInvalid, "the key {} cannot be a file name below a directory",
-                      printable(relative));
+  const auto bad = [whole = relative] {
+    return make_error(Code::kInvalid, "the key {} cannot be a file name below a directory", printable(whole));
   };
   if (relative.empty() || relative.find('\0') != std::string_view::npos) return bad();
   while (true) {

@@ -22,44 +22,63 @@ std::string environment(const char* name) {
   return value != nullptr ? value : "";
 }
 
-std::optional<net::Credentials> find_aws_credentials() {
-  net::Credentials credentials;
-  credentials.access_key = environment("AWS_ACCESS_KEY_ID");
-  credentials.secret_key = environment("AWS_SECRET_ACCESS_KEY");
-  credentials.session_token = environment("AWS_SESSION_TOKEN");
-  if (!credentials.access_key.empty() && !credentials.secret_key.empty()) return credentials;
-  std::string path = environment("AWS_SHARED_CREDENTIALS_FILE");
-  if (path.empty()) path = environment("HOME") + "/.aws/credentials";
-  const auto text = read_file(path, kMaxProfileBytes);
-  if (!text) return std::nullopt;
-  const std::string profile = environment("AWS_PROFILE");
-  return find_profile(*text, profile.empty() ? "default" : profile);
+std::string file_text(const char* variable, const std::string& usual) {
+  const std::string named = environment(variable);
+  auto text = read_file(named.empty() ? environment("HOME") + usual : named, kMaxProfileBytes);
+  return text ? text.take() : "";
+}
+
+// What the files of Amazon's tools say of the profile that is chosen; the one with keys in it comes first.
+Profile find_profile() {
+  const std::string chosen = environment("AWS_PROFILE");
+  const std::string name = chosen.empty() ? "default" : chosen;
+  Profile profile = read_profile(file_text("AWS_SHARED_CREDENTIALS_FILE", "/.aws/credentials"), name);
+  const std::string config = file_text("AWS_CONFIG_FILE", "/.aws/config");
+  profile.merge(read_profile(config, name == "default" ? name : "profile " + name));
+  return profile;
+}
+
+std::string first_of(std::initializer_list<std::string> values) {
+  for (const std::string& value : values) {
+    if (!value.empty()) return value;
+  }
+  return "";
+}
+
+void read_aws_settings(Settings& settings) {
+  Profile profile = find_profile();
+  settings.aws_endpoint = first_of(
+      {environment("AWS_ENDPOINT_URL_S3"), environment("AWS_ENDPOINT_URL"), profile["endpoint_url"]});
+  settings.aws_region = first_of(
+      {environment("AWS_REGION"), environment("AWS_DEFAULT_REGION"), profile["region"], settings.aws_region});
+  net::Credentials keys{environment("AWS_ACCESS_KEY_ID"), environment("AWS_SECRET_ACCESS_KEY"),
+                        environment("AWS_SESSION_TOKEN"), settings.aws_region};
+  if (keys.access_key.empty() || keys.secret_key.empty()) {
+    keys = {profile["aws_access_key_id"], profile["aws_secret_access_key"], profile["aws_session_token"],
+            settings.aws_region};
+  }
+  if (!keys.access_key.empty() && !keys.secret_key.empty()) settings.aws_credentials = std::move(keys);
 }
 
 }  // namespace
 
-std::optional<net::Credentials> find_profile(std::string_view text, std::string_view profile) {
-  net::Credentials credentials;
+Profile read_profile(std::string_view text, std::string_view section) {
+  Profile profile;
   bool inside = false;
   while (!text.empty()) {
     const size_t end = std::min(text.find('\n'), text.size());
     const std::string_view line = trim(text.substr(0, end), kBlanks);
     text.remove_prefix(std::min(end + 1, text.size()));
     if (line.starts_with('[')) {
-      inside = line == fmt::format("[{}]", profile);
+      inside = line == fmt::format("[{}]", section);
       continue;
     }
     const size_t equals = line.find('=');
     if (!inside || line.starts_with('#') || equals == std::string_view::npos) continue;
-    const std::string_view name = trim(line.substr(0, equals), kBlanks);
-    const std::string value(trim(line.substr(equals + 1), kBlanks));
-    if (name == "aws_access_key_id") credentials.access_key = value;
-    if (name == "aws_secret_access_key") credentials.secret_key = value;
-    if (name == "aws_session_token") credentials.session_token = value;
-    if (name == "region") credentials.region = value;
+    profile.insert_or_assign(std::string(trim(line.substr(0, equals), kBlanks)),
+                             std::string(trim(line.substr(equals + 1), kBlanks)));
   }
-  if (credentials.access_key.empty() || credentials.secret_key.empty()) return std::nullopt;
-  return credentials;
+  return profile;
 }
 
 Result<Settings> read_settings() {
@@ -73,14 +92,7 @@ Result<Settings> read_settings() {
         .with_hint("set both, or neither");
   }
   if (!access.empty()) settings.credentials = net::Credentials{access, secret, "", "us-east-1"};
-  settings.aws_endpoint = environment("AWS_ENDPOINT_URL_S3");
-  if (settings.aws_endpoint.empty()) settings.aws_endpoint = environment("AWS_ENDPOINT_URL");
-  settings.aws_credentials = find_aws_credentials();
-  std::string region = environment("AWS_REGION");
-  if (region.empty()) region = environment("AWS_DEFAULT_REGION");
-  if (region.empty() && settings.aws_credentials) region = settings.aws_credentials->region;
-  if (!region.empty()) settings.aws_region = region;
-  if (settings.aws_credentials) settings.aws_credentials->region = settings.aws_region;
+  read_aws_settings(settings);
   settings.ca_file = environment("MILLRACE_CA_FILE");
   if (const std::string text = environment("MILLRACE_TIMEOUT"); !text.empty()) {
     const auto seconds = parse_seconds(text);

@@ -2,7 +2,7 @@
 //
 //   http(s)://host/bucket/key  that host; keys from MILLRACE_ACCESS_KEY and MILLRACE_SECRET_KEY, if set
 //   mr://bucket/key            the store at MILLRACE_ENDPOINT (http://127.0.0.1:9400); the same keys
-//   s3://bucket/key            AWS_ENDPOINT_URL or Amazon; keys from the environment or ~/.aws/credentials
+//   s3://bucket/key            AWS_ENDPOINT_URL or Amazon; keys from the environment or ~/.aws
 //
 // TLS: MILLRACE_CA_FILE names authorities to trust, MILLRACE_INSECURE_TLS trusts any certificate.
 // A Store keeps its connections; all threads share it. Stores is thread-safe and outlives its locations.
@@ -32,8 +32,9 @@ struct Settings {
   net::Timeouts timeouts;
 };
 Result<Settings> read_settings();
-// The keys of one profile in the text of ~/.aws/credentials.
-std::optional<net::Credentials> find_profile(std::string_view text, std::string_view profile);
+// The settings of one section in the text of ~/.aws/credentials or ~/.aws/config.
+using Profile = std::map<std::string, std::string>;
+Profile read_profile(std::string_view text, std::string_view section);
 
 class Store {
  public:

@@ -3,6 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
+#include "base/file.h"
+#include "base/testing/temporary_directory.h"
+
 #include "transfer/select.h"
 #include "transfer/upload.h"
 
@@ -62,11 +67,32 @@ TEST(ProfileTest, TakesTheNamedProfileOnly) {
       "[default]\naws_access_key_id = A\naws_secret_access_key=B\n# note\n[other]\r\naws_access_key_id = "
       "C\r\n"
       "aws_secret_access_key = D\r\naws_session_token = E\r\n[half]\naws_access_key_id = F\n";
-  EXPECT_EQ(find_profile(text, "default")->secret_key, "B");
-  EXPECT_EQ(find_profile(text, "other")->session_token, "E");
-  EXPECT_FALSE(find_profile(text, "half"));
-  EXPECT_FALSE(find_profile(text, "none"));
-  EXPECT_FALSE(find_profile("", "default"));
+  EXPECT_EQ(read_profile(text, "default"),
+            (Profile{{"aws_access_key_id", "A"}, {"aws_secret_access_key", "B"}}));
+  EXPECT_EQ(read_profile(text, "other").at("aws_session_token"), "E");
+  EXPECT_EQ(read_profile(text, "half").size(), 1U);
+  EXPECT_TRUE(read_profile(text, "none").empty());
+  EXPECT_TRUE(read_profile("", "default").empty());
+}
+
+TEST(ProfileTest, KeysRegionAndEndpointComeFromBothFilesOfAmazonsTools) {
+  const millrace::testing::TemporaryDirectory directory;
+  const std::string keys = directory.path("credentials");
+  const std::string config = directory.path("config");
+  ASSERT_TRUE(write_file_atomically(keys, "[work]\naws_access_key_id=A\naws_secret_access_key=B\n"));
+  ASSERT_TRUE(write_file_atomically(
+      config, "[default]\nregion=no\n[profile work]\nregion = eu-west-1\nendpoint_url = http://h:9\n"));
+  const std::map<std::string, std::string> variables = {
+      {"AWS_SHARED_CREDENTIALS_FILE", keys}, {"AWS_CONFIG_FILE", config}, {"AWS_PROFILE", "work"}};
+  for (const char* name : {"AWS_ACCESS_KEY_ID", "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL"})
+    ::unsetenv(name);
+  for (const auto& [name, value] : variables) ::setenv(name.c_str(), value.c_str(), 1);
+  const auto settings = read_settings();
+  for (const auto& [name, value] : variables) ::unsetenv(name.c_str());
+  ASSERT_TRUE(settings.has_value());
+  EXPECT_EQ(settings->aws_credentials->secret_key, "B");
+  EXPECT_EQ(settings->aws_region, "eu-west-1");
+  EXPECT_EQ(settings->aws_endpoint, "http://h:9");
 }
 
 TEST(SelectTest, GlobsDoNotPassSlashes) {

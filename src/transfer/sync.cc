@@ -19,10 +19,61 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Larger copies are made in parts: a store may be silent for as long as one takes.
+constexpr uint64_t kCopyInPartsFrom = uint64_t{1} << 30;
+constexpr uint64_t kCopyPartBytes = 256 << 20;
+
+// What a copy in one request would take along by itself.
+PutOptions headers_of(const ObjectHead& head) {
+  PutOptions options;
+  for (const net::HeaderField& header : head.headers) {
+    const std::string& name = header.first;
+    const bool is_described = name == "content-type" || name == "content-encoding" ||
+                              name == "content-language" || name == "content-disposition" ||
+                              name == "cache-control" || name == "expires";
+    if (is_described || name.starts_with("x-amz-meta-")) options.headers.push_back(header);
+  }
+  return options;
+}
+
+Status copy_in_parts(const Location& from, const Location& to, const ObjectHead& head,
+                     const TransferOptions& options) {
+  const uint64_t size = *head.size;
+  const uint64_t part_bytes = std::max(kCopyPartBytes, part_bytes_for(size));
+  std::vector<Part> parts((size + part_bytes - 1) / part_bytes);
+  const std::string upload = MR_TRY(begin_upload(to, headers_of(head)));
+  std::atomic<size_t> next = 0;
+  std::mutex mutex;
+  std::optional<Error> failure;  // guarded by mutex
+  const auto threads = static_cast<unsigned>(std::min<size_t>(std::max(1U, options.jobs), parts.size()));
+  MR_TRY(run_threads(threads, [&] {
+    for (size_t i = next++; i < parts.size(); i = next++) {
+      const uint64_t offset = i * part_bytes;
+      const PartSource source{from, head.etag, offset, std::min(part_bytes, size - offset)};
+      auto part = copy_part(to, upload, static_cast<int>(i) + 1, source);
+      if (!part) {
+        const std::lock_guard lock(mutex);
+        if (!failure) failure = part.take_error();
+        next = parts.size();
+        return;
+      }
+      parts[i] = part.take();
+      if (options.progress != nullptr) options.progress->add(source.size, 0);
+    }
+  }));
+  if (!failure) return finish_upload(to, upload, parts);
+  static_cast<void>(abort_upload(to, upload));  // the failure before it is what matters
+  return std::move(*failure);
+}
+
 Result<Transferred> copy_between_stores(const Location& from, const Location& to,
                                         const TransferOptions& options) {
   if (from.store == to.store && from.url.query.empty()) {
     const ObjectHead head = MR_TRY(get_head(from));
+    if (head.size && *head.size > kCopyInPartsFrom && !head.etag.empty()) {
+      MR_TRY(copy_in_parts(from, to, head, options));
+      return Transferred{*head.size, 0};
+    }
     MR_TRY(copy_object(from, to));
     if (options.progress != nullptr) options.progress->add(head.size.value_or(0), 0);
     return Transferred{head.size.value_or(0), 0};
@@ -51,6 +102,11 @@ Result<Transferred> upload_standard_input(const Location& to, const TransferOpti
 Status make_directory_for(const std::string& path) {
   std::error_code failure;
   fs::create_directories(directory_of(path), failure);
+  if (failure == std::errc::not_a_directory || failure == std::errc::file_exists) {
+    return make_error(Code::kExists, "{} cannot be made: a part of its name is a file", path)
+        .with_hint(
+            "a store may hold both \"a\" and \"a/b\", a directory cannot: fetch one of them elsewhere");
+  }
   if (failure) return make_system_error(failure.value(), "making the directory of " + path);
   return {};
 }
@@ -116,7 +172,7 @@ Result<Tree> read_directory(const std::string& root) {
     if (!at->is_regular_file(ignored)) continue;
     const std::string path = at->path().string();
     // Pieces of downloads under way are nobody's data.
-    if (path.ends_with(".part") || path.ends_with(".part.state")) continue;
+    if (is_unfinished_download(path)) continue;
     const auto written = fs::last_write_time(at->path(), ignored);
     const auto since = std::chrono::file_clock::to_sys(written).time_since_epoch();
     TreeEntry entry;
@@ -172,7 +228,10 @@ Result<SyncPlan> plan_sync(const Place& from, const Place& to, Compare compare) 
   const Tree there = MR_TRY(read_tree(to));
   SyncPlan plan;
   for (const auto& [name, entry] : here) {
-    if (!to.object) MR_TRY(check_relative(name));
+    if (!to.object && !check_relative(name)) {
+      plan.unusable.push_back(name);
+      continue;
+    }
     const auto other = there.find(name);
     if (other != there.end()) {
       const Place local = place_below(from.object ? to : from, name);

@@ -52,7 +52,8 @@ Place place_below(const Place& root, const std::string& relative);
 enum class Compare { kTime, kContent };  // kContent: MD5 where the store knows it
 struct SyncPlan {
   std::vector<std::string> copy;
-  std::vector<std::string> remove;  // there, but not here
+  std::vector<std::string> remove;    // there, but not here
+  std::vector<std::string> unusable;  // keys that cannot be names of files
   uint64_t same = 0;
   uint64_t bytes = 0;  // to copy
 };

@@ -1,4 +1,5 @@
 """A mounted lossyfs, whose power can be cut."""
+import contextlib
 import os
 import pathlib
 import signal
@@ -9,6 +10,9 @@ from conftest import HANG_SECONDS, REPOSITORY
 
 def program():
     return os.path.join(REPOSITORY, os.environ.get("LOSSYFS", "build/release/tests/faults/lossyfs"))
+
+
+REFUSALS = {"read-only": signal.SIGHUP, "failing": signal.SIGPWR}
 
 
 class Lossy:
@@ -28,10 +32,33 @@ class Lossy:
         self.process.send_signal(signal.SIGUSR2 if torn else signal.SIGUSR1)
         assert self.process.stdout.readline().startswith("power lost")
 
-    def set_writable(self, writable):
-        """The other way round than it is now."""
-        self.process.send_signal(signal.SIGHUP)
-        assert self.process.stdout.readline() == ("writable\n" if writable else "read-only\n")
+    def refuse(self, how):
+        """Until mend(), every change is an error. `how`: "read-only" (EROFS) or "failing" (EIO, and writes done in part)."""
+        self.refusal = REFUSALS[how]
+        self.process.send_signal(self.refusal)
+        assert self.process.stdout.readline() == how + "\n"
+
+    def mend(self):
+        self.process.send_signal(self.refusal)
+        assert self.process.stdout.readline() == "writable\n"
+
+    @contextlib.contextmanager
+    def unreadable(self):
+        """Every read that the page cache does not answer is EIO meanwhile; changes are taken."""
+        self.process.send_signal(signal.SIGALRM)
+        assert self.process.stdout.readline() == "unreadable\n"
+        yield
+        self.process.send_signal(signal.SIGALRM)
+        assert self.process.stdout.readline() == "readable\n"
+
+    @contextlib.contextmanager
+    def standing_still(self):
+        """Nothing is answered meanwhile, reads neither."""
+        self.process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.process.send_signal(signal.SIGCONT)
 
     def __exit__(self, *_):
         # The name goes at once, also where a failed test left something open.

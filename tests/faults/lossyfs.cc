@@ -6,6 +6,9 @@
 //     random, and
 //              of the directory changes those made before a random moment, as with a metadata journal
 //     SIGHUP   read-only: every change is refused with EROFS; once more: writable again
+//     SIGPWR   failing: every change is refused with EIO, of writes a random part is done; once more: well
+//     again
+//     SIGALRM  unreadable: every read of a file is refused with EIO; once more: readable again
 //     SIGTERM  unmounts and ends
 //
 // Every file has the bytes that programs see and those that were flushed; every directory has its entries
@@ -128,7 +131,8 @@ class Volume {
   std::mutex mutex;
   unsigned sync_ms = 0;
   unsigned write_ms = 0;
-  bool read_only = false;
+  int refusal = 0;  // the error of every change
+  bool unreadable = false;
   uint64_t random = 1;
 
   InodePtr root() const { return root_; }
@@ -190,7 +194,6 @@ class Volume {
     restore(root_, torn, links);
   }
 
- private:
   uint64_t draw() {  // splitmix64
     uint64_t mixed = random += 0x9e3779b97f4a7c15;
     mixed = (mixed ^ mixed >> 30) * 0xbf58476d1ce4e5b9;
@@ -198,6 +201,7 @@ class Volume {
     return mixed ^ mixed >> 31;
   }
 
+ private:
   void restore(const InodePtr& inode, bool torn, std::map<Inode*, uint64_t>& links) {
     if (++links[inode.get()] > 1) {
       inode->links = links[inode.get()];
@@ -269,8 +273,8 @@ InodePtr child_of(fuse_ino_t parent, const char* name) {
 
 // Answers, where it may not be changed.
 bool is_refused(fuse_req_t request) {
-  if (volume().read_only) fuse_reply_err(request, EROFS);
-  return volume().read_only;
+  if (volume().refusal != 0) fuse_reply_err(request, volume().refusal);
+  return volume().refusal != 0;
 }
 
 void on_init(void*, fuse_conn_info* connection) {
@@ -381,6 +385,10 @@ void on_create(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t m
 }
 
 void on_read(fuse_req_t request, fuse_ino_t number, size_t count, off_t at, fuse_file_info*) {
+  if (volume().unreadable) {
+    fuse_reply_err(request, EIO);
+    return;
+  }
   const std::string bytes = volume().find(number)->now.read(static_cast<uint64_t>(at), count);
   fuse_reply_buf(request, bytes.data(), bytes.size());
 }
@@ -391,9 +399,11 @@ void wait_ms(unsigned milliseconds) {
 
 void on_write(fuse_req_t request, fuse_ino_t number, const char* bytes, size_t count, off_t at,
               fuse_file_info*) {
+  Inode& inode = *volume().find(number);
+  if (volume().refusal == EIO)
+    inode.now.write(static_cast<uint64_t>(at), bytes, volume().draw() % (count + 1));
   if (is_refused(request)) return;
   wait_ms(volume().write_ms);
-  Inode& inode = *volume().find(number);
   inode.now.write(static_cast<uint64_t>(at), bytes, count);
   Volume::touch(inode);
   fuse_reply_write(request, count);
@@ -494,9 +504,15 @@ void watch_signals(const sigset_t& signals, fuse_session* session) {
       return;
     }
     const std::lock_guard lock(volume().mutex);
-    if (number == SIGHUP) {
-      volume().read_only = !volume().read_only;
-      say(volume().read_only ? "read-only" : "writable");
+    if (number == SIGHUP || number == SIGPWR) {
+      const int refusal = number == SIGHUP ? EROFS : EIO;
+      volume().refusal = volume().refusal == refusal ? 0 : refusal;
+      say(volume().refusal == 0 ? "writable" : number == SIGHUP ? "read-only" : "failing");
+      continue;
+    }
+    if (number == SIGALRM) {
+      volume().unreadable = !volume().unreadable;
+      say(volume().unreadable ? "unreadable" : "readable");
       continue;
     }
     volume().lose_power(number == SIGUSR2);
@@ -533,7 +549,8 @@ int main(int count, char** words) {
   }
   sigset_t signals;
   sigemptyset(&signals);
-  for (const int number : {SIGUSR1, SIGUSR2, SIGHUP, SIGTERM, SIGINT}) sigaddset(&signals, number);
+  for (const int number : {SIGUSR1, SIGUSR2, SIGHUP, SIGPWR, SIGALRM, SIGTERM, SIGINT})
+    sigaddset(&signals, number);
   ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
 
   const char* options[] = {"lossyfs", "-o", "fsname=lossyfs,default_permissions"};

@@ -10,6 +10,7 @@ import pytest
 from conftest import binary
 from nodes import Node
 from payload import make
+from store_client import begin_upload
 from workload import PART, Client, upload
 
 PAGE = 4096
@@ -25,6 +26,7 @@ class Damaged:
     def __init__(self, directory):
         self.node = Node(directory, "--set", "scrub_rate=1GiB")
         with self.node as node:
+            assert node.ask("PUT", "/rot").status == 200
             assert node.put("/-/buckets/rot", b'{"verify": "read"}').status == 200
             before = set()
             self.files = {}
@@ -113,6 +115,39 @@ def test_object_file(damaged, where):
     assert body is None
     assert ("large", LARGE_PLACES[where]) in {(one["key"], one["block"]) for one in found}, found
     assert {one["key"] for one in found} == {"large"}, found
+
+
+@pytest.mark.parametrize("where", ["first block", "middle block", "last byte"])
+def test_a_copy_of_a_damaged_object_is_refused(damaged, where):
+    """New checksums over old damage would hide it for good."""
+    path = damaged.file_of("large", 0)
+    flip(path, place_in(path, where, OBJECTS["large"]))
+    with damaged.node as node:
+        assert node.ask("PUT", "/-/buckets/rot", '{"verify": "scrub"}').status == 200
+        source = {"x-amz-copy-source": "/rot/large"}
+        refused = node.ask("PUT", "/rot/copy", None, source)
+        assert (refused.status, refused.code) == (500, "InternalError"), refused.body
+        assert f"rot/large on drive {damaged.drive}: block {LARGE_PLACES[where]}".encode() in refused.body, refused.body
+        assert node.get("/rot/copy").status == 404
+        upload = begin_upload(node, "/rot/parted")
+        target = f"/rot/parted?partNumber=1&uploadId={upload}"
+        assert node.ask("PUT", target, None, source).status == 500
+        assert b"<Part>" not in node.get(f"/rot/parted?uploadId={upload}").body
+        # Blocks that are whole may be copied.
+        whole = {"first block": (1 << 20, (2 << 20) - 1), "middle block": (0, 999_999), "last byte": (0, 999_999)}[where]
+        assert node.ask("PUT", target, None, {**source, "x-amz-copy-source-range": "bytes=%d-%d" % whole}).status == 200
+
+
+@pytest.mark.parametrize("start,status", [(0, 500), (1 << 20, 206)])
+def test_damage_in_the_first_window_is_an_error_and_not_a_cut_answer(damaged, start, status):
+    damaged.node.flags += ["--set", "read_window=1MiB"]
+    flip(damaged.file_of("large", 0), 17)
+    with damaged.node as node:
+        assert node.ask("PUT", "/-/buckets/rot", '{"verify": "read"}').status == 200
+        answer = node.get("/rot/large", Range=f"bytes={start}-")
+        assert answer.status == status, answer.body[:500]
+        assert status == 206 or (answer.code == "InternalError" and b"block 0" in answer.body)
+        assert node.get("/rot/large").status == 500 and node.ask("HEAD", "/rot/large").status == 200
 
 
 @pytest.mark.parametrize("piece,where,block", [(0, "first block", 0), (0, "footer", 0), (1, "middle block", 6), (1, "checksums", 5), ("head", "footer", 0), ("head", "body", 0)])

@@ -1,6 +1,9 @@
 """kill -9 at every fault point of every operation: what was acknowledged is whole, what was not is the old or the new,
 whole, and nothing is left over (D1, D3, D4, A1)."""
 import concurrent.futures
+import contextlib
+import http.client
+import json
 import re
 import shutil
 import subprocess
@@ -14,7 +17,7 @@ from payload import fault_of, make
 from workload import PART, Client, Ended
 
 pytestmark = pytest.mark.fault_points
-SMALL, LARGE = 5_000, 1_200_000
+SMALL, LARGE, NEW_PART = 5_000, 1_200_000, 70_000
 # Objects that are there before each operation: key -> size. None of the operations touches the first two.
 BEFORE = {"still-small": 3000, "still-large": 100_000, "small": SMALL, "large": LARGE, "source": LARGE}
 POINT = re.compile(r"fault point (\d+) (\S+)")
@@ -71,7 +74,7 @@ OPERATIONS = {
     "delete inline": (lambda client, upload: client.ask("DELETE", "/crash/small")[0], "small", {1: SMALL, 0: 0}),
     "delete file": (lambda client, upload: client.ask("DELETE", "/crash/large")[0], "large", {1: LARGE, 0: 0}),
     "upload create": (lambda client, upload: client.ask("POST", "/crash/other?uploads")[0], "other", {0: 0}),
-    "upload part": (lambda client, upload: client.ask("PUT", f"/crash/parts?partNumber=2&uploadId={upload}", b"x" * 70_000)[0], "parts", {0: 0}),
+    "upload part": (lambda client, upload: client.ask("PUT", f"/crash/parts?partNumber=2&uploadId={upload}", b"x" * NEW_PART)[0], "parts", {0: 0}),
     "upload complete": (lambda client, upload: client.ask("POST", f"/crash/parts?uploadId={upload.number}", upload.complete())[0], "parts",
                         {0: 0, 2: Upload.size}),
     "upload abort": (lambda client, upload: client.ask("DELETE", f"/crash/parts?uploadId={upload}")[0], "parts", {0: 0}),
@@ -173,6 +176,35 @@ def check_after(node, prepared, key, sizes, status, done_version):
     return faults
 
 
+PART_ROW = re.compile(rb"<PartNumber>(\d+)</PartNumber>.*?<ETag>(?:&quot;|\")([^&\"]+).*?<Size>(\d+)</Size>")
+
+
+def check_uploads(node, prepared, name, status):
+    """The uploads after a restart: what was acknowledged is listed with every part, what was ended stays so."""
+    upload, done = prepared.upload, status in (200, 204)
+    listed = re.findall(rb"<Upload><Key>([^<]+)<", node.get("/crash?uploads").body)
+    answer = node.get(f"/crash/{upload.key}?uploadId={upload.number}")
+    parts = {int(number): (etag.decode(), int(size)) for number, etag, size in PART_ROW.findall(answer.body)}
+    before = {number: (etag.strip('"'), size) for number, etag, size in zip((1, 2), upload.etags, (PART, upload.size - PART))}
+    faults = []
+    if (answer.status == 200) != (upload.key.encode() in listed):
+        faults.append(f"its parts are answered {answer.status}, but listed are {listed}")
+    ends = name in ("upload abort", "upload complete")
+    if ends and (done or answer.status == 404):
+        if answer.status != 404:
+            faults.append(f"acknowledged with {status}, but the upload is still there")
+    elif name == "upload part":
+        sizes = {number: size for number, (_, size) in parts.items()}
+        allowed = [NEW_PART] if done else [NEW_PART, upload.size - PART]
+        if parts.get(1) != before[1] or set(sizes) != {1, 2} or sizes[2] not in allowed:
+            faults.append(f"parts {parts}, acknowledged with {status}")
+    elif parts != before:
+        faults.append(f"parts {parts} instead of {before}")
+    if name == "upload create" and done and b"other" not in listed:
+        faults.append(f"an upload that was begun is not listed: {listed}")
+    return [f"uploads: {fault}" for fault in faults]
+
+
 def crash_once(prepared, directory, name, point):
     """Gives the faults found, and whether the point was reached."""
     operation, key, sizes = OPERATIONS[name]
@@ -191,10 +223,13 @@ def crash_once(prepared, directory, name, point):
     faults = []
     try:
         with node:
-            faults = check_after(node, prepared, key, sizes, status, done_version)
+            faults = check_after(node, prepared, key, sizes, status, done_version) + check_uploads(node, prepared, name, status)
             until = time.monotonic() + 20
             while not is_quiet(node) and time.monotonic() < until:
                 time.sleep(0.02)
+        with node:
+            # The sweep was not in the way either.
+            faults += check_uploads(node, prepared, name, status)
         done = subprocess.run([binary(), "--json", "fsck", str(drive_in(directory)), "--deep"], capture_output=True, text=True)
         if done.returncode != 0:
             faults.append(f"fsck: {done.stdout[-1500:]} {done.stderr[-500:]}")
@@ -237,3 +272,59 @@ def test_crash_in_the_sweep(prepared, tmp_path):
             time.sleep(0.05)
         assert not litter.exists()
         assert check_after(node, prepared, "none", {0: 0}, None, 0) == []
+
+
+def drain(node, path):
+    return node.ask("POST", "/-/drives", json.dumps({"action": "drain", "path": str(path)}))
+
+
+def drain_until_crash(directory, point):
+    """Drains a drive that holds an upload, with a kill at this point; gives whether it came so far. Afterwards the upload is
+    whole on one drive, can be completed, and the drained drive is empty."""
+    directory.mkdir()
+    drives = [directory / "a", directory / "b"]
+    node = Node(directory, "--drive", drives[0]).start()
+    try:
+        assert node.ask("PUT", "/crash").status == 200
+        upload = Upload(Client(node.port))
+        assert node.ask("POST", "/-/drives", json.dumps({"action": "add", "path": str(drives[1])})).status == 200
+        node.kill()
+        node.start(env={"MILLRACE_CRASH_AT": str(point)})
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            drain(node, drives[0])
+            until = time.monotonic() + 60
+            # Files go after the commit: with the last of them all is done.
+            while any(path.is_file() for path in (drives[0] / "data").rglob("*")) and node.process.poll() is None:
+                assert time.monotonic() < until, (point, "the upload is not moved")
+                time.sleep(0.02)
+        crashed = node.process.poll() is not None
+        if not crashed:
+            node.kill()
+        node.start()
+        listed = node.get(f"/crash/{upload.key}?uploadId={upload.number}").body
+        assert listed.count(b"<PartNumber>") == 2, (point, listed)
+        assert drain(node, drives[0]).status == 200
+        assert node.ask("POST", f"/crash/{upload.key}?uploadId={upload.number}", upload.complete()).status == 200, point
+        assert node.get(f"/crash/{upload.key}").body == make(upload.key, 2, upload.size), point
+        until = time.monotonic() + 60
+        while node.ask("POST", "/-/drives", json.dumps({"action": "remove", "path": str(drives[0])})).status != 200:
+            assert time.monotonic() < until, (point, "something is left on the drained drive")
+            time.sleep(0.02)
+        node.kill()
+        node.start()
+        assert b"<Upload>" not in node.get("/crash?uploads").body, point
+        assert node.get(f"/crash/{upload.key}").body == make(upload.key, 2, upload.size), point
+        return crashed
+    finally:
+        node.kill()
+
+
+def test_an_upload_is_moved_off_a_drained_drive_whatever_the_moment_of_a_crash(tmp_path):
+    crashes = 0
+    for point in range(1, 200):
+        if not drain_until_crash(tmp_path / str(point), point):
+            break
+        crashes += 1
+        shutil.rmtree(tmp_path / str(point))
+    print(f"{crashes} crashes")
+    assert crashes >= 8

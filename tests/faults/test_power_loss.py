@@ -102,6 +102,7 @@ def test_class_os_loses_and_says_so(tmp_path):
         node = node_on(lossy, tmp_path)
         try:
             node.start()
+            assert node.ask("PUT", "/lazy").status == 200
             assert node.put("/-/buckets/lazy", b'{"durability": "os", "verify": "read"}').status == 200
             for number in range(20):
                 key = f"k{number}"

@@ -54,7 +54,9 @@ def upload(client, path, data):
 class Writers:
     """`count` threads, each with keys of its own: put, overwrite, delete, upload in parts."""
 
-    def __init__(self, port, bucket, history, seed, count=16, keys=MOST_KEYS, sizes=SIZES, kinds=KINDS):
+    def __init__(self, port, bucket, history, seed, count=16, keys=MOST_KEYS, sizes=SIZES, kinds=KINDS, endure=False):
+        """`endure`: a broken connection is no reason to end, as where large bodies are refused on their way."""
+        self.endure = endure
         self.port, self.bucket, self.history = port, bucket, history
         self.stopping = threading.Event()
         self.unexpected = []
@@ -79,6 +81,8 @@ class Writers:
                 else:
                     status = upload(client, path, make(key, version, size))
             except Ended:
+                if self.endure:
+                    continue
                 return
             if status in (200, 204):
                 self.history.ack(key, version)

@@ -20,7 +20,9 @@ def test_owners_are_those_of_the_simulation_after_every_epoch(millrace, stores, 
     root = stores(ranks)
     before = stat(millrace, root)
     simulated = millrace.json("pls", "simulate", root, *words, "--epochs", "5")
-    ran = mpirun(ranks, "--json", "pls", "exchange", root, *words, "--epochs", "5", *LIMITS)
+    # Ranks of one machine copy from each other; with four it is all sent.
+    how = ("--apart",) if ranks == 4 else ()
+    ran = mpirun(ranks, "--json", "pls", "exchange", root, *words, "--epochs", "5", *LIMITS, *how)
     assert [row["owner_hash"] for row in ran.rows] == [row["owner_hash"] for row in simulated]
     assert {row["content_hash"] for row in ran.rows} == {before["content_hash"]}
     assert {row["samples"] for row in ran.rows} == {400}
@@ -61,6 +63,30 @@ def test_another_number_of_ranks_goes_on(millrace, stores):
         assert after["ranks"] == ranks and after["content_hash"] == before["content_hash"]
         assert max(one["samples"] for one in after["per_rank"]) - min(one["samples"] for one in after["per_rank"]) <= 1
         assert verify(millrace, root)["faults"] == []
+
+
+def test_stores_on_drives_of_their_own_are_exchanged(tmp_path, millrace, stores):
+    root = stores(2)
+    before = stat(millrace, root)
+    for rank in range(2):
+        (tmp_path / f"drive{rank}").mkdir()
+        shutil.move(root / f"rank-0000{rank}", tmp_path / f"drive{rank}")
+    words = [[binary(), "pls", "exchange", str(tmp_path / f"drive{rank}"), "--q", "0.5"] for rank in range(2)]
+    subprocess.run([*MPIRUN, "-n", "1", *words[0], ":", "-n", "1", *words[1]], check=True, capture_output=True, timeout=HANG_SECONDS,
+                   env=environment())
+    # One of them alone would leave the other behind.
+    alone = millrace("pls", "exchange", tmp_path / "drive0", code=2)
+    assert "1 ranks hold 200 of 400 samples: not all stores are here" in alone.err
+    for rank in range(2):
+        shutil.move(tmp_path / f"drive{rank}" / f"rank-0000{rank}", root)
+    assert stat(millrace, root)["content_hash"] == before["content_hash"] and verify(millrace, root)["faults"] == []
+
+
+def test_dealing_anew_is_for_one_process(millrace, stores):
+    root = stores(3)
+    refused = mpirun(2, "pls", "redeal", root, "--ranks", "5", code=None)
+    assert refused.code != 0 and "one process deals the samples of all ranks anew" in refused.err
+    assert stat(millrace, root)["ranks"] == 3 and verify(millrace, root)["faults"] == []
 
 
 def test_a_flipped_bit_is_named_by_all_and_nothing_changes(millrace, stores):

@@ -11,11 +11,15 @@ from conftest import HANG_SECONDS, MPIRUN, environment, stat, verify
 HERE = pathlib.Path(__file__).resolve().parent
 
 
-def run(ranks, script, *words, code=0):
+def start(ranks, script, *words, **more):
+    return subprocess.run([*MPIRUN, "-n", str(ranks), "/usr/bin/python3", str(HERE / script), *map(str, words)], capture_output=True,
+                          text=True, timeout=HANG_SECONDS, env=environment({"OMP_NUM_THREADS": "1", **more}))
+
+
+def run(ranks, script, *words):
     with tempfile.TemporaryDirectory() as found:
-        done = subprocess.run([*MPIRUN, "-n", str(ranks), "/usr/bin/python3", str(HERE / script), *map(str, words)], capture_output=True,
-                              text=True, timeout=HANG_SECONDS, env=environment({"OMP_NUM_THREADS": "1", "FOUND": found}))
-        assert done.returncode == code, done.stderr[-3000:] + done.stdout[-1000:]
+        done = start(ranks, script, *words, FOUND=found)
+        assert done.returncode == 0, done.stderr[-3000:] + done.stdout[-1000:]
         return [json.loads(pathlib.Path(found, f"{rank}.json").read_text()) for rank in range(ranks)]
 
 
@@ -56,10 +60,23 @@ def test_a_trainer_that_fails_drops_the_exchange_and_a_restart_goes_on(tmp_path,
     assert stat(millrace, tmp_path / "stores")["epoch"] == 3
 
 
+@pytest.mark.parametrize("ranks, node", [(3, 0), (4, 2)])
+def test_one_trainer_that_fails_drops_the_exchange_of_all(tmp_path, millrace, source, ranks, node):
+    found = run(ranks, "train_loop.py", source, tmp_path / "stores", "--fail-in", "1", "--fail-rank", "1", "--node", node)
+    assert [len(one["epochs"]) for one in found] == [1] * ranks
+    assert "the trainer fails" in found[1]["failure"] and all(one["failure"] for one in found)
+    assert stat(millrace, tmp_path / "stores")["epoch"] == 1
+    found = run(ranks, "train_loop.py", source, tmp_path / "stores", "--node", node)
+    assert [len(one["epochs"]) for one in found] == [2] * ranks
+    assert verify(millrace, tmp_path / "stores")["faults"] == []
+
+
 def test_another_number_of_ranks_resumes(tmp_path, millrace, source):
     before = run(4, "train_loop.py", source, tmp_path / "stores", "--epochs", "1")[0]["digest"]
     after = run(2, "train_loop.py", source, tmp_path / "stores", "--epochs", "4")
-    assert stat(millrace, tmp_path / "stores")["ranks"] == 2
+    found = stat(millrace, tmp_path / "stores")
+    assert (found["ranks"], found["epoch"]) == (2, 4)
+    assert [len(one["epochs"]) for one in after] == [3, 3]  # dealing anew was no epoch
     assert after[0]["digest"]["contents"] == before["contents"]
     assert sorted(number for one in after for number in one["held"]) == list(range(160))
 
@@ -91,12 +108,29 @@ def images(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize("directory, samples, least", [("part{rank}", 30 + 28, 28), ("part0", 30, 15)])
-def test_the_published_loop_runs_unchanged(images, millrace, directory, samples, least):
+@pytest.mark.parametrize("ranks, directory, samples, least", [
+    (2, "part{rank}", 30 + 28, 28), (2, "part0", 30, 15),
+    (4, "part{node}", 30 + 28, 14)])  # two ranks of a node see its directory
+def test_the_published_loop_runs_unchanged(images, millrace, ranks, directory, samples, least):
     for epochs in (2, 4):  # the second run finds the store of the first and goes on
-        found = run(2, "train_published.py", images / directory, images / "class_to_idx.txt", epochs)
-        assert [one["epoch"] for one in found] == [epochs, epochs]
+        found = run(ranks, "train_published.py", images / directory, images / "class_to_idx.txt", epochs)
+        assert [one["epoch"] for one in found] == [epochs] * ranks
         assert sorted(number for one in found for number in one["ids"]) == list(range(samples))
         assert found[1]["classes"] == [f"n{label}" for label in range(5)]
         assert all(one["seen"] == [least] * epochs for one in found), found
     assert found[0]["digest"]["samples"] == samples
+
+
+def test_ranks_without_a_class_file_agree_on_the_classes(images):
+    found = run(2, "train_published.py", images / "part{rank}", "", 1)
+    assert found[0]["classes"] == found[1]["classes"] == [f"n{label}" for label in range(5)]
+
+
+def test_a_rank_that_ends_in_the_middle_of_an_epoch_ends_all(images, millrace):
+    for how, told in (("raise", "the trainer fails"), ("exit", "rank 1 ended")):
+        done = start(2, "train_published.py", images / "part0", images / "class_to_idx.txt", 3, END_RANK_1=how)
+        assert done.returncode != 0
+        assert told in done.stderr and "rank 1 ended before its exchange was committed" in done.stderr
+    assert verify(millrace, images / "part0.pls")["faults"] == []
+    found = run(2, "train_published.py", images / "part0", images / "class_to_idx.txt", 3)
+    assert [one["epoch"] for one in found] == [3, 3]

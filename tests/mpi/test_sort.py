@@ -4,6 +4,7 @@ import os
 import pytest
 
 from conftest import mpirun
+from nodes import Node
 
 
 @pytest.fixture
@@ -34,9 +35,27 @@ def test_any_number_of_ranks_writes_the_same_bytes(tmp_path, millrace, shards, w
     for ranks in (1, 2, 4, 8):
         directory = tmp_path / f"ranks{ranks}"
         directory.mkdir()
-        together = mpirun(ranks, "--json", "tar", *words, shards, "-o", directory / "out-%03d.tar", *cut).rows
+        # Samples travel themselves, or only where they lie.
+        how = ("--reread", "never") if ranks in (2, 8) else ()
+        together = mpirun(ranks, "--json", "tar", *words, shards, "-o", directory / "out-%03d.tar", *cut, *how).rows
         assert [row["samples"] for row in together] == [700]
         assert outputs(directory) == expected
+
+
+def test_ranks_read_from_a_store_and_write_to_it(tmp_path, millrace, shards):
+    (tmp_path / "alone").mkdir()
+    cut = ("--seed", "5", "--max-bytes", "300kB")
+    millrace("tar", "shuffle", shards, "-o", tmp_path / "alone" / "out-%03d.tar", *cut)
+    expected = {name: data for name, data in outputs(tmp_path / "alone").items() if name.endswith(".tar")}
+    (tmp_path / "node").mkdir()
+    with Node(tmp_path / "node") as node:
+        node.put("/set", b"")
+        for path in sorted(tmp_path.glob("in-*.tar")):
+            assert node.put(f"/set/{path.name}", path.read_bytes()).status == 200
+        for ranks in (2, 4):
+            mpirun(ranks, "tar", "shuffle", f"{node.url}/set/in-{{000..007}}.tar", "-o", f"{node.url}/set/ranks{ranks}/out-%03d.tar", *cut)
+            written = {key.split("/")[1]: node.get(f"/set/{key}").body for key in node.keys("set", f"ranks{ranks}/")}
+            assert written == expected
 
 
 def test_a_cut_shard_is_named_by_every_rank(tmp_path, shards):

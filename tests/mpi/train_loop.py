@@ -22,7 +22,8 @@ def main():
     parser.add_argument("--workers", type=int, default=0)
     parser.add_argument("--node", type=int, default=0, help="ranks that share a store")
     parser.add_argument("--select", default="oldest")
-    parser.add_argument("--fail-in", type=int, default=-1)
+    parser.add_argument("--fail-in", type=int, default=-1, help="the epoch in which the trainer fails")
+    parser.add_argument("--fail-rank", type=int, default=-1, help="of this rank only")
     arguments = parser.parse_args()
     pool = dict(node_pool=True, ranks_per_node=arguments.node) if arguments.node else {}
     store = pls.Store.ingest(arguments.source, arguments.stores, partition="contiguous", **pool)
@@ -31,21 +32,23 @@ def main():
     loader = DataLoader(dataset, batch_size=8, sampler=sampler, num_workers=arguments.workers, persistent_workers=arguments.workers > 0)
     select = arguments.select if arguments.select != "callback" else (lambda ids, labels, count: list(range(count)))
     shuffle = pls.PartialShuffle(store, fraction=0.25, select=select)
-    epochs = []
+    epochs, failure = [], ""
     try:
         for epoch in range(shuffle.next_epoch, arguments.epochs):
             with shuffle.epoch(epoch):
                 sampler.set_epoch(epoch)
                 seen = [int(number) for numbers, _ in loader for number in numbers]
-                if epoch == arguments.fail_in:
+                if epoch == arguments.fail_in and arguments.fail_rank in (-1, pls.world().rank):
                     raise KeyError("the trainer fails")
             epochs.append(seen)
-    except KeyError:
-        pass
+    except Exception as problem:
+        if arguments.fail_in < 0:
+            raise
+        failure = str(problem)
     state = shuffle.state_dict()
     shuffle.load_state_dict(state)
     engine = sorted(int(bytes(text).split(b":")[0]) for batch in store.dataset().bytes("txt").batch(16).epoch(0) for text in batch)
-    found = {"rank": pls.world().rank, "epochs": epochs, "held": sorted(store.ids.tolist()), "engine": engine,
+    found = {"rank": pls.world().rank, "epochs": epochs, "failure": failure, "held": sorted(store.ids.tolist()), "engine": engine,
                                  "stats": shuffle.stats(), "state": state, "digest": shuffle.digest(),
                                  "torch": torch.__version__}
     pathlib.Path(os.environ["FOUND"], f"{found['rank']}.json").write_text(json.dumps(found))

@@ -1,8 +1,10 @@
 """Dataset: exact epochs, the same batches for any world and start, and nothing left behind."""
+import copy
 import gc
 import gzip
 import io
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -17,44 +19,12 @@ from PIL import Image
 import millrace
 from millrace import Dataset
 from millrace.webdataset import tenbin
+from numbered_shards import SAMPLES, all_of, numpy_bytes, picture
+from numbered_shards import labels, urls  # noqa: F401: fixtures
+from troubled_server import Server, always
 
-SAMPLES = 230
-
-
-def picture(number):
-    """A gradient that tells its number."""
-    rows, columns = numpy.mgrid[0:48, 0:64]
-    image = numpy.stack([(rows * 3 + number) % 256, (columns * 3) % 256, numpy.full_like(rows, number % 256)], -1)
-    out = io.BytesIO()
-    Image.fromarray(image.astype(numpy.uint8)).save(out, "PNG")
-    return out.getvalue()
-
-
-def numpy_bytes(array):
-    out = io.BytesIO()
-    numpy.save(out, array)
-    return out.getvalue()
-
-
-@pytest.fixture(scope="module")
-def urls(tmp_path_factory):
-    directory = tmp_path_factory.mktemp("dataset")
-    with millrace.ShardWriter(str(directory / "s-%03d.tar"), max_samples=50) as writer:
-        for number in range(SAMPLES):
-            writer.add(f"{number:05}", {
-                "png": picture(number), "cls": str(number).encode(), "txt": f"number {number}".encode(),
-                "json": f'{{"n": {number}}}'.encode(), "npy": numpy_bytes(numpy.full((2, 3), number, numpy.float32)),
-                "tokens.npy": numpy_bytes(numpy.arange(number % 7 + 1)), "raw": bytes([number % 256]) * (number % 100)})
-    return str(directory / "s-{000..004}.tar")
-
-
-@pytest.fixture
-def labels(urls):
-    return Dataset(urls, seed=3).shuffle(window=60).label("cls").batch(32)
-
-
-def all_of(batches):
-    return [batch.tolist() for batch in batches]
+# Ends a test that hangs; no result depends on it.
+HANG_SECONDS = 60
 
 
 def test_an_epoch_has_every_sample_once(labels):
@@ -82,10 +52,11 @@ def test_ranks_together_have_the_batches_of_one(labels, end, sizes):
 
 
 def test_a_state_goes_on_with_the_identical_batches_for_another_world_too(labels):
+    beginning = labels.state_dict()
     whole = all_of(labels.epoch(0))
     for stop in range(1, len(whole)):
         batches = iter(labels)
-        labels._position = (0, 0)
+        labels.load_state_dict(beginning)
         for _ in range(stop):
             next(batches)
         state = labels.state_dict()
@@ -103,6 +74,40 @@ def test_iterating_goes_from_epoch_to_epoch(labels):
     state = labels.state_dict()
     assert (state["epoch"], state["batch"]) == (2, 0)
     assert first == all_of(labels.epoch(0)) and second == all_of(labels.epoch(1))
+
+
+@pytest.mark.parametrize("make_copy", [copy.copy, lambda ds: pickle.loads(pickle.dumps(ds)), lambda ds: ds.batch(32)],
+                         ids=["copied", "pickled", "described anew"])
+def test_a_copy_begins_where_its_original_was_and_goes_its_own_way(labels, make_copy):
+    batches = labels.epoch(0)
+    next(batches), next(batches)
+    other = make_copy(labels)
+    next(batches)
+    assert (other.state_dict()["batch"], labels.state_dict()["batch"]) == (2, 3)
+    next(iter(other))
+    assert (other.state_dict()["batch"], labels.state_dict()["batch"]) == (3, 3)
+
+
+def test_the_state_follows_whichever_iterator_gave_a_batch_last(labels):
+    first, second = labels.epoch(0), labels.epoch(4)
+    next(first), next(second)
+    assert (labels.state_dict()["epoch"], labels.state_dict()["batch"]) == (4, 1)
+    next(first)
+    assert (labels.state_dict()["epoch"], labels.state_dict()["batch"]) == (0, 2)
+    for _ in second:
+        pass
+    assert (labels.state_dict()["epoch"], labels.state_dict()["batch"]) == (5, 0)
+
+
+def test_an_iterator_that_has_ended_or_was_closed_gives_nothing_more(labels):
+    batches = labels.epoch(0)
+    count = sum(1 for _ in batches)
+    assert count == len(labels) and next(batches, None) is None
+    closed = labels.epoch(0)
+    next(closed)
+    closed.close()
+    assert next(closed, None) is None
+    assert closed.report()["batches"] == 1
 
 
 def test_a_state_of_another_order_is_refused(labels):
@@ -144,51 +149,6 @@ def test_augmentation_is_part_of_the_order(urls):
     first = {int(label): image for images, labels in whole for image, label in zip(images, labels)}
     changed = sum(not numpy.array_equal(image, first[int(label)]) for images, labels in ds.epoch(2) for image, label in zip(images, labels))
     assert changed > SAMPLES // 2
-
-
-def test_decoded_images_are_kept_and_stay_within_the_tolerance(urls):
-    ds = Dataset(urls, seed=1).image("png", size=20, crop="random_resized", flip=True).batch(50)
-    kept = ds.cache(decoded=True, max_side=256)
-    for epoch in range(3):
-        for ours, theirs in zip(kept.epoch(epoch), ds.epoch(epoch)):
-            assert numpy.abs(ours.astype(int) - theirs.astype(int)).max() <= 1
-    assert kept._keep.images == SAMPLES
-    gray = Dataset(urls).image("png", size=20, channels="gray").batch(50).cache(decoded=True)
-    assert numpy.array_equal(next(gray.epoch(0)), next(gray.epoch(0))) and next(gray.epoch(0)).shape == (50, 20, 20, 1)
-
-
-def test_decoded_images_are_kept_on_a_drive_as_in_memory(urls, tmp_path):
-    ds = Dataset(urls, seed=1).image("png", size=20, crop="random_resized", flip=True).batch(50)
-    kept, filed = ds.cache(decoded=True), ds.cache(decoded=True, where=tmp_path, max_bytes="1GiB")
-    for epoch in range(3):
-        for ours, theirs in zip(filed.epoch(epoch), kept.epoch(epoch)):
-            assert numpy.array_equal(ours, theirs)
-    assert filed._keep.images == SAMPLES and filed._keep.bytes == kept._keep.bytes
-    assert list(tmp_path.iterdir()) == []
-    # Beyond the cap, and on a drive without room, images are decoded anew.
-    few = ds.cache(decoded=True, where=tmp_path, max_bytes=48 * 64 * 3 * 10)
-    for epoch in range(2):
-        for ours, theirs in zip(few.epoch(epoch), kept.epoch(epoch)):
-            assert numpy.array_equal(ours, theirs)
-    assert few._keep.images == 10
-    with pytest.raises(millrace.Error, match="decoded images in /nowhere"):
-        next(ds.cache(decoded=True, where="/nowhere").epoch(0))
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
-def test_a_full_drive_only_costs_the_cache(urls, tmp_path):
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", tmp_path], check=True)
-    try:
-        ds = Dataset(urls, seed=1).image("png", size=20).batch(50)
-        full = ds.cache(decoded=True, where=tmp_path, max_bytes="1GiB")
-        for epoch in range(2):
-            for ours, theirs in zip(full.epoch(epoch), ds.epoch(epoch)):
-                assert numpy.abs(ours.astype(int) - theirs.astype(int)).max() <= 1
-        assert 0 < full._keep.images < 256 * 1024 // (48 * 64 * 3) + 1
-        del full
-    finally:
-        gc.collect()
-        subprocess.run(["umount", tmp_path], check=True)
 
 
 @pytest.fixture(scope="module")
@@ -365,6 +325,28 @@ def test_a_report_names_the_limit(labels):
         assert {stage["name"] for stage in batches.report()["stages"]} == {"plan", "fetch", "untar", "decode"}
 
 
+def test_functions_of_python_are_counted_and_can_be_the_limit(labels):
+    def slow(numbers):
+        time.sleep(0.02)
+        return numbers
+
+    ds = labels.map(slow)
+    batches = ds.epoch(0)
+    count = len(list(batches))
+    stage = {stage["name"]: stage for stage in batches.report()["stages"]}["python"]
+    assert stage["count"] == count and stage["busy_seconds"] >= 0.02 * count
+    assert batches.report()["limit"] == "python" and "limit: python" in ds.report()
+
+
+def test_a_report_tells_waits_and_how_many_batches_lay_ready(labels):
+    batches = labels.epoch(0)
+    count = len(list(batches))
+    report = batches.report()
+    assert 0 < report["ready_batches"] <= 3 and report["batches"] == count
+    assert 0 <= report["waited_bytes_share"] and 0 <= report["waited_room_share"]
+    assert all(stage["per_second"] == pytest.approx(stage["count"] / report["seconds"]) for stage in report["stages"])
+
+
 def test_a_progress_line_and_metrics_show_the_same_report(labels):
     from millrace.watching import ProgressLine, serve_metrics
 
@@ -413,7 +395,8 @@ def test_errors_name_shard_sample_and_member(tmp_path):
         list(Dataset(url).label("cls").batch(4).epoch(0))
     skipping = Dataset(url, on_error="skip").label("cls").batch(4)
     assert sum(map(len, skipping.epoch(0))) == 19
-    assert "013.cls" in skipping._last_faults[0][1]
+    fault, = skipping.faults()
+    assert "013.cls" in fault["what"] and fault["shard"] == url and (fault["epoch"], fault["batch"]) == (0, 3)
     assert [len(batch) for batch in Dataset(url, on_error="substitute").label("cls").batch(4).epoch(0)] == [4] * 5
     with pytest.raises(millrace.Error, match="jpg"):
         list(Dataset(url).image("jpg", size=8).batch(4).epoch(0))
@@ -481,24 +464,36 @@ def test_samples_by_number_work_in_a_forked_process(urls):
     assert ds[7] == 7
 
 
-def test_control_c_ends_a_waiting_loop():
-    """A source that never answers: next() waits, a signal ends it, and the process ends."""
-    program = f"""
-import socket, sys
-sys.path.insert(0, {os.path.dirname(os.path.dirname(millrace.__file__))!r})
-import millrace
-listening = socket.create_server(("127.0.0.1", 0))
-print("waiting", flush=True)
+def test_control_c_ends_a_waiting_loop(urls):
+    """A source that answers everything but the request for data: next() waits, a signal ends it, and the process ends."""
+    program = """
+import sys, threading, time, millrace
+
+def tell_when_it_waits(thread):
+    while sys._current_frames()[thread].f_code.co_name not in ("__next__", "_next_finished"):
+        time.sleep(0.01)
+    print("waiting", flush=True)
+
+batches = millrace.Dataset(sys.argv[1]).label("cls").batch(1).epoch(0)
+print("opened", flush=True)
+threading.Thread(target=tell_when_it_waits, args=(threading.get_ident(),), daemon=True).start()
 try:
-    list(millrace.Dataset(f"http://127.0.0.1:{{listening.getsockname()[1]}}/x.tar").label("cls").batch(1).epoch(0))
+    next(batches)
 except KeyboardInterrupt:
     print("interrupted", flush=True)
 """
-    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
-    assert process.stdout.readline() == "waiting\n"
-    time.sleep(0.5)
-    process.send_signal(signal.SIGINT)
-    assert process.communicate(timeout=20)[0] == "interrupted\n"
+    released = threading.Event()
+    with Server(os.path.dirname(urls)) as server:
+        server.trouble = always(lambda ask: released.wait(HANG_SECONDS))
+        process = subprocess.Popen([sys.executable, "-c", program, server.url("s-000.tar")], stdout=subprocess.PIPE, text=True,
+                                   env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+        assert process.stdout.readline() == "opened\n"
+        assert process.stdout.readline() == "waiting\n"
+        process.send_signal(signal.SIGINT)
+        said = process.communicate(timeout=HANG_SECONDS)[0]
+        released.set()
+    assert (process.returncode, said) == (0, "interrupted\n")
+    assert server.count() > 0
 
 
 def test_closing_from_another_thread_ends_the_wait(labels):
@@ -519,34 +514,3 @@ def test_closing_from_another_thread_ends_the_wait(labels):
     batches._loader.stop()
     thread.join(20)
     assert not thread.is_alive()
-
-
-# With torch.
-
-torch = pytest.importorskip("torch")
-
-
-def test_tensors_share_the_memory(urls):
-    ds = Dataset(urls).image("png", size=16, normalize="half", layout="CHW").label("cls").batch(8).torch()
-    images, labels = next(ds.epoch(0))
-    assert images.shape == (8, 3, 16, 16) and images.dtype == torch.float32 and labels.tolist() == list(range(8))
-    array = next(Dataset(urls).image("png", size=16).batch(8).epoch(0))
-    assert torch.from_dlpack(array).data_ptr() == array.ctypes.data
-
-
-@pytest.mark.parametrize("workers", [0, 1, 3])
-def test_a_dataloader_gives_every_sample_once(labels, workers):
-    from millrace.torch_bridge import as_iterable
-    loader = torch.utils.data.DataLoader(as_iterable(labels), batch_size=None, num_workers=workers)
-    for epoch in range(2):
-        loader.dataset.set_epoch(epoch)
-        batches = [batch.tolist() for batch in loader]
-        assert sorted(sum(batches, [])) == list(range(SAMPLES))
-        assert sorted(map(tuple, batches)) == sorted(map(tuple, all_of(labels.epoch(epoch))))
-
-
-def test_a_map_style_dataset_for_samplers(urls):
-    from millrace.torch_bridge import as_map
-    ds = as_map(Dataset(urls).label("cls").batch(1))
-    loader = torch.utils.data.DataLoader(ds, batch_size=10, shuffle=True, num_workers=2)
-    assert sorted(int(label) for batch in loader for label in batch) == list(range(SAMPLES))

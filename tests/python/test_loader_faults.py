@@ -284,6 +284,17 @@ def test_a_flipped_bit_in_a_header_names_the_sample(server, shards):
         samples(ds)
 
 
+def test_a_flipped_bit_in_a_field_names_the_member(server, shards):
+    """Neither the tar nor the format of raw bytes would notice."""
+    ds = Dataset(server.url("s-0.tar")).key().bytes("bin").label("cls").batch(16)
+    len(ds)
+    place = (shards / "s-0.tar").read_bytes().index(b".bin\0") // 512 * 512 + 512 + 40
+    flip = lambda body: body[:place] + bytes([body[place] ^ 1]) + body[place + 1:]  # noqa: E731
+    server.trouble = once(lambda ask: ask.answer(change=flip))
+    with pytest.raises(millrace.CorruptError, match=r"s-0\.tar: sample 0 at byte 0: member \S+\.bin: its bytes have the checksum"):
+        samples(ds)
+
+
 def test_bad_samples_of_a_bad_wire_can_be_left_out_and_are_reported(server):
     url = server.url("s-0.tar")
     ds = Dataset(url, on_error="skip", memory="4MiB").key().bytes("bin").batch(16)

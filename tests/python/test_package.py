@@ -2,6 +2,7 @@
 import ast
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -55,3 +56,10 @@ def test_the_wheel_works_by_itself(tmp_path, shards):
                           env={**environment, "PYTHONPATH": str(tmp_path / "site")}, check=True)
     assert done.stdout.splitlines() == [str(tmp_path / "site" / "millrace" / "__init__.py"), "8"]
     assert (tmp_path / "site" / "millrace" / "_core.pyi").exists() and (tmp_path / "site" / "millrace" / "py.typed").exists()
+    if shutil.which("mpirun") and (pathlib.Path(_core.__file__).parent / "libmillrace_mpi.so").exists():
+        program = "from millrace.pls.group import share, world; group = world(); print(sorted(share(group, group.rank)))"
+        as_root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
+        done = subprocess.run(["mpirun", *as_root, "--oversubscribe", "-n", "2", sys.executable, "-c", program], capture_output=True,
+                              text=True, cwd=tmp_path, env={**environment, "PYTHONPATH": str(tmp_path / "site")}, timeout=300)
+        # Lines of two ranks may run into each other.
+        assert done.stdout.replace("\n", "") == "[0, 1]" * 2, done.stderr

@@ -115,3 +115,59 @@ def test_fractions_may_change_by_epoch():
     simulation = pls.Simulation([0] * 1000, ranks=10, fraction="0.5,0.1@2")
     assert [simulation.step()["moved"] for _ in range(4)] == [500, 500, 100, 100]
     assert pls.store.exchange_options(fraction={0: 0.5, 2: 0.1})["fraction"] == "0.5,0.1@2"
+
+
+def test_ranks_find_out_who_sees_the_same_samples():
+    from millrace.pls.ingest import Seen, sharers
+    here, there = ("h0", "1 1"), ("h1", "1 2")
+    assert sharers([Seen(7, *here, 5)] * 3) == [[0, 1, 2]]                              # one directory
+    assert sharers([Seen(7, *here, 5), Seen(7, *there, 5)]) == [[0, 1]]                 # a file system that all hosts see
+    assert sharers([Seen(7, *here, 5), Seen(8, *here, 5)]) == [[0], [1]]                # parts of their own
+    assert sharers([Seen(7, *here, 5), Seen(8, *there, 6), Seen(7, *here, 5)]) == [[0, 2], [1]]
+    with pytest.raises(millrace.InvalidError, match="ranks 0 and 1 .*shared=False"):
+        sharers([Seen(7, "h0", "1 1", 5), Seen(7, "h0", "1 2", 5)])
+
+
+def test_an_image_folder_takes_images_alone_and_each_as_a_sample(tmp_path):
+    pytest.importorskip("PIL")
+    from PIL import Image
+    for name in ("a/img.0001.png", "a/img.0002.png", "b/same.jpg", "b/same.png"):
+        (tmp_path / "in" / name).parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (4, 4), (9, 9, 9)).save(tmp_path / "in" / name)
+    (tmp_path / "in" / "a" / "list.txt").write_text("no image")
+    dataset = pls.ImageFolder(str(tmp_path / "in"))
+    assert len(dataset) == 4 and dataset.targets.count(1) == 2
+    assert sorted(key for key, _ in dataset.samples) == ["a/img_0001", "a/img_0002", "b/same", "b/same"]
+    assert all(dataset[slot][0].size == (4, 4) for slot in range(4))
+
+
+def test_ranks_without_samples_are_told_of(tmp_path, store):
+    (tmp_path / "empty" / "a").mkdir(parents=True)
+    with pytest.raises(millrace.InvalidError, match="no samples"):
+        pls.ImageFolder(str(tmp_path / "empty"))
+    store.least = 0
+    with pytest.raises(millrace.InvalidError, match="even=False"):
+        pls.LocalSampler(store)
+    assert len(pls.LocalSampler(store, even=False)) == 100
+
+
+def test_a_sampler_that_was_left_begins_again(store):
+    sampler = pls.LocalSampler(store)
+    for place, _ in enumerate(sampler):
+        if place == 5:
+            break
+    assert sampler.state_dict()["start"] == 6
+    assert sorted(sampler) == list(range(100))
+
+
+def test_what_makes_no_sense_is_refused_by_name(store):
+    for options, name in (({"seed": -1}, "seed"), ({"fraction": None}, "fraction"), ({"partners": 2.5}, "partners")):
+        with pytest.raises(millrace.Error, match=name):
+            pls.PartialShuffle(store, **options)
+    with pytest.raises(IndexError):
+        store[-101]
+    shuffle = pls.PartialShuffle(store)
+    shuffle.begin()
+    with pytest.raises(millrace.InvalidError, match="under way"):
+        shuffle.begin()
+    shuffle.commit()

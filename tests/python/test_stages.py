@@ -97,6 +97,24 @@ def test_short_epochs_go_on_where_the_last_ended(shards):
     assert keys(short) + keys(short) + keys(short) == (everything * 2)[:30]
 
 
+def test_short_epochs_go_on_in_workers_that_stay_and_begin_anew_in_new_ones(shards):
+    torch_data = pytest.importorskip("torch.utils.data")
+    everything = keys(dataset(good(shards)))
+
+    def three_epochs(**options):
+        loader = torch_data.DataLoader(dataset(good(shards)).to_tuple("__key__").with_epoch(10), batch_size=None, num_workers=1, **options)
+        return [key for _ in range(3) for key, in loader]
+    assert three_epochs(persistent_workers=True) == (everything * 2)[:30]
+    assert three_epochs() == everything[:10] * 3
+
+
+def test_short_epochs_behind_a_loader_go_on_whatever_its_workers(shards):
+    pytest.importorskip("torch")
+    everything = keys(dataset(good(shards)))
+    loader = wds.WebLoader(dataset(good(shards)).to_tuple("__key__"), batch_size=None, num_workers=1).with_epoch(10)
+    assert [key for _ in range(3) for key, in loader] == (everything * 2)[:30]
+
+
 def test_an_epoch_of_nothing_ends():
     assert list(wds.FluidWrapper([]).with_epoch(5)) == []
 

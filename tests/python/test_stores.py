@@ -1,5 +1,7 @@
 """Shards in a store: read over HTTP, S3 and mr addresses, written as objects, cached, cut off and mended."""
+import gzip
 import http.server
+import itertools
 import os
 import signal
 import socket
@@ -23,6 +25,7 @@ def store(tmp_path_factory):
         for number in range(3):
             data = corpus.tar_bytes(corpus.sorted_members(range(number * 8, number * 8 + 8)))
             assert node.put(f"/train/good-{number:06d}.tar", data).status in (200, 201)
+            assert node.put(f"/train/imagenet-{number:06d}.tgz", gzip.compress(data)).status in (200, 201)
         yield node
 
 
@@ -72,13 +75,14 @@ def test_writes_objects(address):
     assert [number for number, in back] == list(range(12))
 
 
-def test_the_lines_of_dlinputs_run(address):
-    dataset = gopen.sharditerator(address + "/train/good-@000003.tar")
+@pytest.mark.parametrize("name", ["good-@000003.tar", "imagenet-@000003.tgz"])
+def test_the_lines_of_dlinputs_run(address, name):
+    dataset = gopen.sharditerator(f"{address}/train/{name}")
     pipeline = filters.compose(filters.shuffle(1000), filters.batch(20))
-    for number, batch in enumerate(pipeline(dataset)):
-        assert batch["png"].shape == (20, 4, 6, 3) and batch["cls"].shape == (20,)
-        if number == 3:
-            break
+    everything = set(keys(gopen.sharditerator_once(f"{address}/train/{name}")))
+    assert len(everything) == 24
+    for batch in itertools.islice(pipeline(dataset), 4):
+        assert batch["png"].shape == (20, 4, 6, 3) and batch["cls"].shape == (20,) and set(batch["__key__"]) <= everything
 
 
 def test_the_cache_keeps_shards_of_one_name_apart(store, address, tmp_path):

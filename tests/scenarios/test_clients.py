@@ -1,6 +1,7 @@
 """Unmodified S3 and HTTP clients against a node with keys: what each of them does every day."""
 import hashlib
 import os
+import re
 import subprocess
 
 import pytest
@@ -97,6 +98,9 @@ def test_s3cmd(node, files, tmp_path):
     (tmp_path / "half").write_bytes((files / "big").read_bytes()[: BIG // 2])
     s3cmd("get", "--continue", "s3://with-s3cmd/big", tmp_path / "half")
     assert same(tmp_path / "half", files / "big")
+    link = s3cmd("signurl", "s3://with-s3cmd/dir/small", "+600").strip()
+    assert run(["curl", "-sf", link], node) == "small object\n"
+    assert run(["curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", link.replace("small", "copy")], node) == "403"
     s3cmd("del", "s3://with-s3cmd/dir/small")
     s3cmd("rb", "--recursive", "--force", "s3://with-s3cmd")
 
@@ -142,6 +146,37 @@ def test_curl_and_wget_without_signatures(node, files, tmp_path):
          "x-amz-content-sha256: UNSIGNED-PAYLOAD", "-T", files / "small",
          f"{node.url}/public-data/by-curl"], node)
     assert node.get("/public-data/by-curl").body == b"small object\n"
+
+
+def test_curl_signs_everything_it_does(node, files, tmp_path):
+    def curl(method, target, *words, data=None):
+        body = ["--data-binary", data] if data is not None else []
+        return run(["curl", "-sf", "-X", method, "--aws-sigv4", "aws:amz:us-east-1:s3", "--user", f"{node.access}:{node.secret}", "-H",
+                    "x-amz-content-sha256: UNSIGNED-PAYLOAD", *body, *words, f"{node.url}/{target}"], node)
+
+    def part(number, start, end):
+        (tmp_path / "part").write_bytes((files / "big").read_bytes()[start:end])
+        head = curl("PUT", f"with-curl/parts?partNumber={number}&uploadId={upload}", "-i", "-H", "Expect:", "-H", "Content-Type:", data=f"@{tmp_path / 'part'}")
+        return re.search(r"(?i)etag: (\S+)", head)[1]
+
+    curl("PUT", "with-curl")
+    curl("PUT", "with-curl/dir/small", "-H", "Content-Type: text/plain", data=f"@{files / 'small'}")
+    assert curl("GET", "with-curl/dir/small") == "small object\n"
+    assert curl("GET", "with-curl/dir/small", "-r", "6-11") == "object"
+    assert curl("GET", "with-curl/dir/small", "-r", "-7") == "object\n"
+    curl("PUT", "with-curl/dir/copy", "-H", "x-amz-copy-source: /with-curl/dir/small")
+    listed = curl("GET", "with-curl?list-type=2&prefix=dir%2F")
+    assert re.findall("<Key>([^<]+)<", listed) == ["dir/copy", "dir/small"]
+    upload = re.search("<UploadId>([^<]+)<", curl("POST", "with-curl/parts?uploads="))[1]
+    etags = [part(1, 0, 16_000_000), part(2, 16_000_000, BIG)]
+    document = "".join(f"<Part><PartNumber>{number}</PartNumber><ETag>{etag}</ETag></Part>" for number, etag in enumerate(etags, 1))
+    curl("POST", f"with-curl/parts?uploadId={upload}", data=f"<CompleteMultipartUpload>{document}</CompleteMultipartUpload>")
+    curl("GET", "with-curl/parts", "-o", tmp_path / "back")
+    assert same(tmp_path / "back", files / "big")
+    for key in ("dir/small", "dir/copy", "parts"):
+        curl("DELETE", f"with-curl/{key}")
+    assert "<Key>" not in curl("GET", "with-curl?list-type=2")
+    curl("DELETE", "with-curl")
 
 
 BOTO3 = '''

@@ -156,7 +156,7 @@ def sampled(tree):
     """What a shard of the tree holds: {name with its field in lower case: bytes}."""
     expected = {}
     for name, data in tree_bytes(tree).items():
-        split = split_name(name)
+        split = None if os.path.basename(name).startswith(".") else split_name(name)
         if split:
             expected[f"{split[0]}.{split[1]}"] = data
     # Links to files are files to millrace shard: it reads what the user's tree shows.

@@ -97,7 +97,8 @@ def test_a_stream_of_600_megabytes_is_sharded_in_little_memory(millrace, tmp_pat
 
 @pytest.mark.slow
 @pytest.mark.parametrize("jobs", [1, 2])
-@pytest.mark.parametrize("verb", [["tar", "sort"], ["tar", "sort", "--by", "jpg"], ["tar", "shuffle"], ["shard", "--shuffle"]], ids=" ".join)
+@pytest.mark.parametrize("verb", [["tar", "sort", "--reread", "never"], ["tar", "sort", "--by", "jpg"], ["tar", "shuffle"],
+                                  ["tar", "shuffle", "--reread", "never"], ["shard", "--shuffle"]], ids=" ".join)
 def test_sorting_and_shuffling_keep_to_their_memory(large, millrace, tmp_path, scratch, verb, jobs):
     tmpdir = ["--tmpdir", scratch] if verb[0] == "tar" else []
     peak = peak_of(millrace, tmp_path, *verb, large / "in-*.tar", "-o", "-", "--memory", "64MiB", "-j", jobs, *tmpdir)

@@ -19,6 +19,16 @@ def test_more_exchange_leaves_less_at_home(millrace):
     assert shares[0] == 1 and 0 < shares[2] < shares[1] < 1
 
 
+def test_mixing_is_told_beside_a_global_shuffle(millrace):
+    words = ("pls", "simulate", "--samples", "6400", "--ranks", "16", "--epochs", "8", "--quality", "--batch", "16")
+    found = {q: millrace.json(*words, "--q", q)[-1]["quality"] for q in ("0", "0.5")}
+    assert set(found["0"]) == {"label_entropy", "global_label_entropy", "pairs_in_batches", "pairs_on_ranks", "order_correlation",
+                               "neighbours_kept", "neighbour_entropy", "ranks_seen"}
+    assert found["0"]["ranks_seen"]["value"] == 1 < found["0.5"]["ranks_seen"]["value"]
+    assert found["0"]["label_entropy"]["value"] < found["0.5"]["label_entropy"]["value"] < found["0"]["label_entropy"]["ideal"]
+    assert "global shuffle" in millrace(*words).text
+
+
 def test_curves_are_drawn_with_their_names(millrace, rows, tmp_path):
     millrace("pls", "plot", *rows, "--figure", "home_share", "-o", "home.svg")
     root = xml.etree.ElementTree.parse(tmp_path / "home.svg").getroot()

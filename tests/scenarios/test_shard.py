@@ -203,3 +203,11 @@ def test_a_stream_that_ends_early_is_an_error_and_the_last_shard_is_not_written(
     assert len(found) % 5 == 0
     for path in shards_like(tmp_path, "out-*.tar"):
         assert_whole_tar(path)
+
+
+def test_hidden_files_of_a_directory_are_no_samples(millrace, tmp_path):
+    for name in ("a/0001.jpg", "a/0001.cls", "a/.DS_Store", "b/.hidden.jpg", "b/0002.jpg"):
+        (tmp_path / "in" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "in" / name).write_bytes(b"x")
+    millrace("shard", "in", "-o", "out-%d.tar")
+    assert [row["key"] for row in millrace.json("tar", "ls", "out-0.tar")] == ["a/0001", "b/0002"]

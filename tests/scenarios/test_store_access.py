@@ -10,7 +10,7 @@ import pytest
 
 from conftest import HANG_SECONDS, Millrace, binary
 from nodes import Node, free_port
-from store_client import Signer, begin_upload, sha256, wait_until
+from store_client import Signer, begin_upload, in_threads, sha256, wait_until
 
 READ_ONLY, WRITE_ONLY, BOTH, ADMIN, SCARCE = "train:read", "train:write", "train:read-write", None, "other:read-write"
 
@@ -46,6 +46,16 @@ def test_keys_are_created_listed_and_removed_in_a_file_of_mode_600(millrace, tmp
     millrace("keys", "remove", "--data", "d", key["access_key"])
     assert stat.S_IMODE(path.stat().st_mode) == 0o600 and key["secret_key"] not in path.read_text()
     assert "keys list" in millrace("keys", "remove", "--data", "d", key["access_key"], code=1).err
+
+
+def test_keys_that_are_made_at_the_same_time_are_all_kept(millrace, tmp_path):
+    def make(number):
+        return millrace.json("keys", "create", "--data", "d", "--bucket", f"b{number}:read")[0]["access_key"]
+
+    made = in_threads(16, make)
+    assert sorted(made) == sorted(row["access_key"] for row in millrace.json("keys", "list", "--data", "d")[0]["keys"])
+    in_threads(12, lambda number: millrace("keys", "remove", "--data", "d", made[number]))
+    assert sorted(made[12:]) == sorted(row["access_key"] for row in millrace.json("keys", "list", "--data", "d")[0]["keys"])
 
 
 def test_keys_without_or_with_wrong_rights_are_not_made(millrace, tmp_path):
@@ -102,6 +112,23 @@ def test_a_running_node_takes_new_keys_and_forgets_removed_ones(tmp_path):
         wait_until(lambda: by.ask("PUT", "/train/x", b"x").status == 200)
         Millrace(tmp_path)("keys", "remove", "--data", tmp_path / "data", second["access_key"])
         wait_until(lambda: by.ask("PUT", "/train/x", b"x").code == "InvalidAccessKeyId")
+
+
+def test_a_key_file_that_breaks_leaves_the_keys_and_says_so_once(tmp_path):
+    key = make_key(tmp_path, ADMIN)
+    path = tmp_path / "data" / "keys.json"
+    with Node(tmp_path) as node:
+        by = Signer(node, key["access_key"], key["secret_key"])
+        assert by.ask("PUT", "/train").status == 200
+        good = path.read_text()
+        path.write_text('{"keys": [')
+        wait_until(lambda: by.ask("GET", "/train").status == 200 and "keys cannot be used" in node.said())
+        for _ in range(30):
+            assert by.ask("GET", "/train").status == 200 and node.get("/train").status == 403
+        assert node.said().count("keys cannot be used") == 1
+        path.write_text(good)
+        second = make_key(tmp_path, BOTH)
+        wait_until(lambda: Signer(node, second["access_key"], second["secret_key"]).ask("GET", "/train").status == 200)
 
 
 # Rights.
@@ -166,6 +193,34 @@ def test_a_bucket_for_everyone_is_for_reading_only(node):
     assert node.get("/train/seed").status == 403
     node.by[ADMIN].ask("PUT", "/-/buckets/public", b'{"anonymous_read": false}')
     assert node.get("/public/x").status == 403
+
+
+def batched_writes(bucket, upload="0123456789abcdef"):
+    """Every request that changes something, with the mark of one that reads."""
+    return [("POST", f"/{bucket}?delete&batch"), ("POST", f"/{bucket}?batch&delete"), ("PUT", f"/{bucket}?batch"), ("DELETE", f"/{bucket}?batch"),
+            ("POST", f"/{bucket}/y?uploads&batch"), ("POST", f"/{bucket}/y?uploadId={upload}&batch"), ("PUT", f"/{bucket}/y?uploadId={upload}&partNumber=1&batch"),
+            ("DELETE", f"/{bucket}/y?uploadId={upload}&batch"), ("PUT", f"/{bucket}/x?tagging&batch"), ("DELETE", f"/{bucket}/x?tagging&batch"),
+            ("PUT", f"/{bucket}/x?batch"), ("DELETE", f"/{bucket}/x?batch"), ("POST", f"/{bucket}/x?batch")]
+
+
+DELETE_X = b"<Delete><Object><Key>x</Key></Object></Delete>"
+
+
+def test_the_mark_of_a_batch_gives_no_right_to_write(node):
+    admin = node.by[ADMIN]
+    admin.ask("PUT", "/shown")
+    admin.ask("PUT", "/shown/x", b"still here")
+    assert admin.ask("PUT", "/-/buckets/shown", b'{"anonymous_read": true}').status == 200
+    admin.ask("PUT", "/train/x", b"still here")
+    for method, target in batched_writes("shown"):
+        assert node.ask(method, target, DELETE_X).status == 403, (method, target)
+    for method, target in batched_writes("train"):
+        assert node.by[READ_ONLY].ask(method, target, DELETE_X).status == 403, (method, target)
+        assert admin.ask(method, target, DELETE_X).code in ("NotImplemented", "MethodNotAllowed"), (method, target)
+    assert node.get("/shown/x").body == b"still here" and admin.ask("GET", "/train/x").body == b"still here"
+    assert node.ask("POST", "/shown?batch", b'[{"object": "x"}]').status == 200
+    assert node.by[READ_ONLY].ask("POST", "/train?batch", b'[{"object": "x"}]').status == 200
+    admin.ask("PUT", "/-/buckets/shown", b'{"anonymous_read": false}')
 
 
 def test_administration_needs_an_admin_key(node):
@@ -281,6 +336,8 @@ def test_pages_of_other_origins_may_not_write_to_an_open_node(tmp_path):
                 if path.startswith("/-/") and "Sec-Fetch-Site" in headers:
                     continue
                 assert node.ask(method, path, b"{}" if method != "DELETE" else None, headers).status == 403, (headers, method, path)
+            for method, target in batched_writes("train"):
+                assert node.ask(method, target, DELETE_X, headers).status == 403, (headers, method, target)
             assert "access-control-allow-origin" not in node.ask("GET", "/train/x", None, headers).headers
         assert node.ask("PUT", "/train/y", b"y", {"Origin": own}).status == 200
         assert node.keys("train") == ["x", "y"]
@@ -327,6 +384,11 @@ def test_a_self_signed_certificate_is_good_for_those_who_have_it(tmp_path):
         assert curl(node, "/train/x", "--cacert", pem, "-r", "5-9", "-o", tmp_path / "range")[0] == 0
         assert (tmp_path / "range").read_bytes() == (tmp_path / "file").read_bytes()[5:10]
         assert curl(node, "/-/ready", "--cacert", pem, "--tls-max", "1.1")[0] != 0
+        assert f"curl --cacert {pem} -T" in node.said()
+        upload = re.search("<UploadId>(.*)</UploadId>", curl(node, "/train/parts?uploads", "--cacert", pem, "-X", "POST")[1])[1]
+        etag = re.search('[Ee][Tt]ag: "?([0-9a-f-]+)', curl(node, f"/train/parts?partNumber=1&uploadId={upload}", "--cacert", pem, "-i", "-T", tmp_path / "range")[1])[1]
+        document = f"<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>{etag}</ETag></Part></CompleteMultipartUpload>"
+        assert f"<Location>https://127.0.0.1:{node.port}/train/parts<" in curl(node, f"/train/parts?uploadId={upload}", "--cacert", pem, "-d", document)[1]
         with pytest.raises(OSError):
             urllib.request.urlopen(f"http://127.0.0.1:{node.port}/-/ready", timeout=30).read()
     finally:
@@ -355,6 +417,10 @@ def test_a_changed_certificate_is_taken_without_a_restart(tmp_path):
         good = served_certificate(node)
         (tmp_path / "cert.pem").write_text("broken")
         assert curl(node, "/-/ready", "-k")[0] == 0 and served_certificate(node) == good
+        wait_until(lambda: served_certificate(node) == good and "certificate cannot be used" in node.said())
+        for _ in range(3):
+            served_certificate(node)
+        assert node.said().count("certificate cannot be used") == 1
     finally:
         node.stop()
 

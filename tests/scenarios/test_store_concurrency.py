@@ -32,6 +32,25 @@ def version_of(body, sizes):
     return version
 
 
+def test_lookups_do_not_wait_behind_copies(tmp_path):
+    with Node(tmp_path, "--set", "workers=2") as node:
+        assert node.put("/box/source", b"s" * (400 << 20)).status == 200
+        done = []
+
+        def copy(number):
+            done.append(node.ask("PUT", f"/box/copy{number}", None, {"x-amz-copy-source": "/box/source"}).status)
+
+        copies = [threading.Thread(target=copy, args=(number,)) for number in range(4)]
+        for thread in copies:
+            thread.start()
+        wait_until(lambda: node.get("/-/status").json["requests_under_way"] >= 5)
+        assert node.get("/box/never-looked-for").status == 404
+        assert done == []
+        for thread in copies:
+            thread.join()
+        assert done == [200] * 4
+
+
 @pytest.mark.parametrize("size", [100, 16 << 10, 100_000, 2_500_000])
 def test_a2_of_many_writers_of_one_key_one_wins_whole(node, size):
     path = f"/box/raced-{size}"

@@ -3,12 +3,14 @@ import json
 import math
 import os
 import re
+import shlex
+import shutil
 import subprocess
 import tomllib
 
 import pytest
 
-from conftest import HANG_SECONDS, binary
+from conftest import HANG_SECONDS, REPOSITORY, binary
 from nodes import Node, free_port
 from store_client import begin_upload, complete, put_part, texts, parse, wait_until
 
@@ -69,6 +71,21 @@ def test_a_port_that_is_taken_and_data_that_is_in_use_are_refused(tmp_path):
         assert "data" in said and ("use" in said or "lock" in said or "another" in said)
 
 
+def test_the_system_service_starts_what_this_binary_understands(tmp_path, millrace):
+    unit = (REPOSITORY / "deploy" / "systemd" / "millrace.service").read_text()
+    (line,) = re.findall("(?m)^ExecStart=(.*)$", unit)
+    program, verb, *words = shlex.split(line)
+    assert os.path.basename(program) == "millrace" and verb == "up"
+    # The same flags, for `config` takes those of `up`: with a file and a directory that are here.
+    (tmp_path / "millrace.toml").write_text(millrace("config").text)
+    millrace("config", *[{"/etc/millrace.toml": tmp_path / "millrace.toml", "/var/lib/millrace": tmp_path / "data"}.get(word, word) for word in words])
+    if shutil.which("systemd-analyze"):
+        copy = tmp_path / "millrace.service"
+        copy.write_text(unit.replace(program, binary()))
+        done = subprocess.run(["systemd-analyze", "verify", "--man=no", copy], capture_output=True, text=True, timeout=HANG_SECONDS)
+        assert "millrace.service" not in done.stderr, done.stderr
+
+
 # Settings.
 
 def test_flags_override_the_environment_which_overrides_the_file(millrace, tmp_path):
@@ -109,7 +126,70 @@ def test_unknown_settings_name_the_nearest_and_the_place(millrace, tmp_path):
     assert millrace("config", "--config", "none.toml", code=None).code != 0
 
 
+def test_settings_that_no_node_could_run_with_name_their_range(millrace):
+    for wrong in ("read_window=0", "read_window=1", "max_connections=0", "workers=0", "busy_wait_us=3000000000", "threads=100000", "idle_seconds=0", "upload_expiry=0"):
+        said = millrace("config", "--set", wrong, code=2).err
+        assert wrong.split("=")[0] in said and "from" in said and "to" in said, said
+    assert "data" in millrace("config", "--set", "data=", code=2).err
+    assert "read_window" in millrace("up", "--data", "d", env={"MILLRACE_READ_WINDOW": "0"}, code=2).err
+
+
+def test_variables_that_look_like_settings_and_are_none_are_named(tmp_path):
+    slips = {"MILLRACE_MAX_CONECTIONS": "5", "MILLRACE_READWINDOW": "1MiB"}
+    others = {"MILLRACE_ENDPOINT": "http://127.0.0.1:1", "MILLRACE_ACCESS_KEY": "x", "MILLRACE_SECRET_KEY": "y", "MILLRACE_TIMEOUT": "5", "MILLRACE_ALLOW_PIPE": "1"}
+    with Node(tmp_path, env={**slips, **others}) as node:
+        said = node.said()
+        assert "MILLRACE_MAX_CONNECTIONS" in said and "MILLRACE_READ_WINDOW" in said and all(name in said for name in slips)
+        assert not [name for name in others if name in said]
+
+
 # Restarts.
+
+def test_objects_are_counted_after_a_restart_too(tmp_path, millrace):
+    def counted():
+        return node.get("/-/drives").json["drives"][0]["objects"]
+
+    node = Node(tmp_path)
+    with node:
+        fill(node)
+        assert counted() == len(BODIES)
+    with node:
+        assert counted() == len(BODIES)
+        assert f"{len(BODIES)} objects" in millrace("drives", "list", "--endpoint", node.url).text
+        for key in sorted(BODIES)[:15]:
+            node.ask("DELETE", f"/box/{key}")
+        assert counted() == len(BODIES) - 15
+    with node:
+        assert counted() == len(BODIES) - 15
+
+
+def test_a_node_that_knows_its_drives_makes_no_other_one(tmp_path):
+    drives = Drives(tmp_path, "a", "b")
+    with drives.node as node:
+        fill(node)
+    drives.node.flags = []
+    with drives.node as node:
+        assert drives.states() == {"a": "serving", "b": "serving"}
+        check(node)
+    assert not (tmp_path / "data" / "drive").exists()
+
+
+def test_abandoned_uploads_expire_and_those_that_get_parts_do_not(tmp_path):
+    with Node(tmp_path, "--set", "upload_expiry=3s") as node:
+        node.ask("PUT", "/box")
+        fed, abandoned = begin_upload(node, "/box/fed"), begin_upload(node, "/box/abandoned")
+        etags = {}
+        assert put_part(node, "/box/abandoned", abandoned, 1, b"left").status == 200
+
+        def feed_until_the_other_is_gone():
+            etags["1"] = put_part(node, "/box/fed", fed, 1, b"fed").headers["etag"]
+            return node.get(f"/box/abandoned?uploadId={abandoned}").status == 404
+
+        wait_until(feed_until_the_other_is_gone)
+        assert texts(parse(node.get("/box?uploads")), "Upload/Key") == ["fed"]
+        assert complete(node, "/box/fed", fed, [(1, etags["1"])]).status == 200
+        assert node.get("/box/fed").body == b"fed"
+
 
 def test_a_restart_keeps_everything(tmp_path):
     node = Node(tmp_path)
@@ -118,6 +198,7 @@ def test_a_restart_keeps_everything(tmp_path):
         node.put("/box/k00", BODIES["k00"], Content_Type="text/kept", x_amz_meta_m="v", x_amz_tagging="a=1")
         upload = begin_upload(node, "/box/unfinished")
         etag = put_part(node, "/box/unfinished", upload, 1, b"part").headers["etag"]
+        node.ask("PUT", "/settled")
         node.ask("PUT", "/-/buckets/settled", '{"anonymous_read": true, "etag": "md5"}')
         node.put("/box/deleted", b"x" * 30_000)
         node.ask("DELETE", "/box/deleted")
@@ -200,6 +281,17 @@ def test_drives_are_added_drained_and_removed_while_objects_stay_readable(tmp_pa
         check(node)
 
 
+def test_a_drive_that_is_added_from_where_one_stands_is_known_wherever_the_node_starts(tmp_path, millrace):
+    drives = Drives(tmp_path, "a")
+    with drives.node as node:
+        millrace("drives", "add", "b", "--endpoint", node.url)
+        assert drives.change("add", "c").status == 200
+        assert drives.status()["b"]["path"] == str(drives.paths["b"])
+        millrace("drives", "drain", "./b", "--endpoint", node.url)
+        wait_until(lambda: millrace("drives", "remove", "b", "--endpoint", node.url, code=None).code == 0)
+        assert drives.states() == {"a": "serving", "c": "serving"}
+
+
 def test_what_cannot_be_done_with_drives(tmp_path):
     drives = Drives(tmp_path, "a")
     with drives.node as node:
@@ -220,10 +312,59 @@ def test_a_drain_of_the_only_drive_refuses_writes_and_goes_on_when_another_comes
         assert drives.change("drain", "a").status == 200
         refused_put = node.put("/box/new", b"n" * 50_000)
         assert refused_put.status in (503, 507), refused_put.body
+        ready = node.get("/-/ready")
+        assert ready.status == 503 and "no drive takes writes" in ready.json["message"] and "retry-after" in ready.headers
         check(node)
         assert drives.change("add", "b").status == 200
+        assert node.get("/-/ready").json == {"ready": True}
         wait_until(lambda: drives.change("remove", "a").status == 200)
         check(node)
+
+
+def test_a_drain_ends_where_the_drive_is_added_again(tmp_path):
+    drives = Drives(tmp_path, "a", "b")
+    with drives.node as node:
+        fill(node)
+        assert drives.change("drain", "b").status == 200
+        assert drives.change("add", "b").status == 200
+        assert drives.states() == {"a": "serving", "b": "serving"}
+        check(node)
+
+
+def test_a_node_that_was_started_with_relative_names_starts_from_anywhere_and_moves(tmp_path):
+    first = tmp_path / "first"
+    first.mkdir()
+    port = free_port()
+
+    def run(directory, data):
+        with open(tmp_path / "log", "ab") as log:
+            return subprocess.Popen([binary(), "up", "--data", data, "--listen", f"127.0.0.1:{port}"], cwd=directory, stdout=log, stderr=log)
+
+    def ask(method, body=None):
+        node = Node(tmp_path)
+        node.port = port
+        node.process = running
+        node.log = None
+        (tmp_path / "node.log").touch()
+        node.wait_until_ready()
+        return node.ask(method, "/box/key", body)
+
+    for directory, data in ((first, "./store"), (tmp_path, "first/store"), ("/", str(first / "store")), ("/", str(tmp_path / "moved"))):
+        if data.endswith("moved"):
+            os.rename(first / "store", data)
+        running = run(directory, data)
+        try:
+            if data == "./store":
+                assert ask("PUT", b"body").status == 200
+            assert ask("GET").body == b"body", data
+        finally:
+            running.terminate()
+            running.wait(timeout=60)
+
+
+def check_missing(answer, path):
+    assert (answer.status, answer.code) == (503, "ServiceUnavailable"), answer.body
+    assert str(path).encode() in answer.body and b"missing" in answer.body and b"drives remove" in answer.body and "retry-after" in answer.headers
 
 
 def test_a_missing_drive_is_reported_and_the_others_serve(tmp_path):
@@ -236,17 +377,53 @@ def test_a_missing_drive_is_reported_and_the_others_serve(tmp_path):
         assert "does not serve" in node.said()
         states = drives.states()
         assert states["a"] == "serving" and states["b"] != "serving" and drives.status()["b"]["reason"]
-        statuses = {key: node.get(f"/box/{key}") for key in BODIES}
+        assert node.get("/-/ready").json == {"ready": True, "missing": [str(drives.paths["b"])]}
         # What was on it is not said to be gone, and what is there is right.
-        assert all(answer.status in (200, 404, 503) for answer in statuses.values())
-        assert all(answer.body == BODIES[key] for key, answer in statuses.items() if answer.status == 200)
-        assert any(answer.status == 200 for answer in statuses.values())
+        hidden = set()
+        for key, body in BODIES.items():
+            answer = node.get(f"/box/{key}")
+            if answer.status == 200:
+                assert answer.body == body
+                continue
+            check_missing(answer, drives.paths["b"])
+            assert node.ask("HEAD", f"/box/{key}").status == 503
+            hidden.add(key)
+        assert hidden and hidden != set(BODIES)
+        check_missing(node.get("/box/never-stored"), drives.paths["b"])
+        for query in ("", "?list-type=2", "?list-type=2&prefix=none", "?uploads"):
+            check_missing(node.get(f"/box{query}"), drives.paths["b"])
+        one = min(hidden)
+        for condition in ({"If-None-Match": "*"}, {"If-Match": "*"}, {"If-Match": '"x"'}):
+            check_missing(node.ask("PUT", f"/box/{one}", b"overwritten", condition), drives.paths["b"])
+        check_missing(node.ask("PUT", "/box/copy", None, {"x-amz-copy-source": f"/box/{one}"}), drives.paths["b"])
         assert node.put("/box/new", b"n" * 50_000).status == 200
+        assert node.put("/box/new", b"n" * 50_000, If_None_Match="*").status == 412
+        # A delete is remembered, so it is known that the key is free.
+        assert node.ask("DELETE", "/box/freed").status == 204 and node.get("/box/freed").status == 404
+        assert node.put("/box/freed", b"f", If_None_Match="*").status == 200
+        node.ask("DELETE", "/box/freed")
     os.rmdir(drives.paths["b"])
     os.rename(tmp_path / "taken-away", drives.paths["b"])
     with drives.node as node:
         node.ask("DELETE", "/box/new")
         check(node)
+
+
+def test_what_a_drive_held_that_is_given_up_for_lost_is_gone(tmp_path, millrace):
+    drives = Drives(tmp_path, "a", "b")
+    with drives.node as node:
+        fill(node)
+    os.rename(drives.paths["b"], tmp_path / "lost")
+    drives.node.flags = ["--drive", str(drives.paths["a"])]
+    with drives.node as node:
+        assert node.get("/box/never-stored").status == 503
+        millrace("drives", "remove", drives.paths["b"], "--endpoint", node.url)
+        left = node.keys("box")
+        assert 0 < len(left) < len(BODIES)
+        for key in BODIES:
+            assert node.get(f"/box/{key}").status == (200 if key in left else 404)
+        gone = min(set(BODIES) - set(left))
+        assert node.put(f"/box/{gone}", b"again", If_None_Match="*").status == 200
 
 
 def test_a_drive_belongs_to_one_node_at_a_time(tmp_path):
@@ -312,7 +489,7 @@ def test_status_tells_about_the_node(tmp_path):
     with Node(tmp_path) as node:
         fill(node)
         status = node.get("/-/status").json
-        assert status["buckets"] == ["box"] and status["stopping"] is False and status["requests_under_way"] == 1
+        assert status["buckets"] == ["box"] and status["stopping"] is False and status["requests_under_way"] >= 1
         assert status["connections"] >= 1 and status["uptime_seconds"] >= 0 and len(status["node"]) == 16
         assert [drive["state"] for drive in status["drives"]] == ["serving"]
         assert 0 < status["drives"][0]["free_bytes"] <= status["drives"][0]["total_bytes"]
@@ -320,6 +497,16 @@ def test_status_tells_about_the_node(tmp_path):
         nothing = node.get("/-/nothing")
         assert nothing.status == 404 and nothing.json["code"] == "NotFound" and "/-/status" in nothing.json["hint"]
         assert node.ask("HEAD", "/-/status").body == b""
+
+
+def test_methods_that_administration_does_not_know_change_nothing(tmp_path):
+    with Node(tmp_path) as node:
+        fill(node)
+        for method, path, allow in (("DELETE", "/-/buckets/box", "GET, HEAD, PUT"), ("POST", "/-/buckets/box", "GET, HEAD, PUT"),
+                                    ("DELETE", "/-/drives", "GET, HEAD, POST"), ("PUT", "/-/scrub", "GET, HEAD, POST"), ("POST", "/-/status", "GET, HEAD")):
+            answer = node.ask(method, path, '{"anonymous_read": true}')
+            assert (answer.status, answer.json["code"], answer.headers["allow"]) == (405, "MethodNotAllowed", allow), (method, path)
+        assert [bucket["anonymous_read"] for bucket in node.get("/-/buckets").json["buckets"]] == [False]
 
 
 def test_a_scrub_goes_over_everything_and_finds_flipped_bits(tmp_path):
@@ -342,7 +529,9 @@ def test_a_scrub_goes_over_everything_and_finds_flipped_bits(tmp_path):
 
 def test_bucket_settings_are_changed_and_checked(tmp_path):
     with Node(tmp_path) as node:
+        node.ask("PUT", "/made")
         assert node.ask("PUT", "/-/buckets/made", '{"durability": "os", "verify": "read"}').status == 200
+        assert node.get("/-/buckets/made").json["durability"] == "os"
         assert "made" in texts(parse(node.get("/")), "Buckets/Bucket/Name")
         for body in ('{"durability": "never"}', '{"etag": 5}', '{"verify": null}', '{"anonymous_read": "yes"}', '{"colour": "red"}', "[]", "nonsense"):
             answer = node.ask("PUT", "/-/buckets/made", body)
@@ -350,6 +539,21 @@ def test_bucket_settings_are_changed_and_checked(tmp_path):
         assert 400 <= node.ask("PUT", "/-/buckets/No_Name", "{}").status < 500
         found = node.get("/-/buckets").json["buckets"]
         assert [(bucket["name"], bucket["durability"], bucket["verify"]) for bucket in found] == [("made", "os", "read")]
+        node.ask("PUT", "/fast")
         node.ask("PUT", "/-/buckets/fast", '{"etag": "fast"}')
         etag = node.put("/fast/x", b"x").headers["etag"]
         assert node.get("/fast/x", If_Match=etag).body == b"x"
+
+
+def test_a_slip_in_a_buckets_name_makes_no_bucket(tmp_path, millrace):
+    with Node(tmp_path) as node:
+        node.ask("PUT", "/train")
+        endpoint = ["--endpoint", node.url]
+        refused_change = node.ask("PUT", "/-/buckets/tpyo", '{"anonymous_read": true}')
+        assert refused_change.status == 404 and "tpyo" in refused_change.json["message"] and "millrace mb" in refused_change.json["hint"]
+        for words in (("tpyo", "--anonymous-read", "on"), ("tpyo",)):
+            said = millrace("bucket", *words, *endpoint, code=1).err
+            assert "there is no bucket tpyo" in said and "millrace mb" in said
+        assert "one bucket" in millrace("bucket", "--anonymous-read", "on", *endpoint, code=None).err
+        assert texts(parse(node.get("/")), "Buckets/Bucket/Name") == ["train"]
+        assert millrace("bucket", "train", "--etag", "md5", *endpoint).text == millrace("bucket", "train", *endpoint).text == millrace("bucket", *endpoint).text

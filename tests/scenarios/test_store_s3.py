@@ -179,6 +179,23 @@ def test_a_multipart_object_is_its_parts_in_order_whatever_order_they_came_in(no
     assert got.headers["etag"] == f'"{digest}-3"'
 
 
+def test_single_parts_are_had_by_number_also_empty_ones(node):
+    upload = begin_upload(node, "/box/numbered")
+    bodies = [PART, PART[::-1], b""]
+    etags = [put_part(node, "/box/numbered", upload, number, body).headers["etag"] for number, body in enumerate(bodies, 1)]
+    assert complete(node, "/box/numbered", upload, list(enumerate(etags, 1))).status == 200
+    for number, body in enumerate(bodies, 1):
+        for method in ("GET", "HEAD"):
+            answer = node.ask(method, f"/box/numbered?partNumber={number}")
+            assert answer.headers["content-length"] == str(len(body)) and answer.headers["x-amz-mp-parts-count"] == "3"
+            assert answer.status == (206 if body else 200) and ("content-range" in answer.headers) == bool(body)
+        assert node.get(f"/box/numbered?partNumber={number}").body == body
+    assert node.get("/box/numbered?partNumber=4").code == "InvalidRange"
+    node.put("/box/nothing", b"")
+    answer = node.get("/box/nothing?partNumber=1")
+    assert (answer.status, answer.body, answer.headers.get("content-range")) == (200, b"", None)
+
+
 def test_a_part_sent_again_replaces_the_first_and_an_unnamed_part_is_left_out(node):
     upload = begin_upload(node, "/box/again")
     put_part(node, "/box/again", upload, 1, b"first")
@@ -284,6 +301,18 @@ def test_a_conditional_complete(node):
 
 # Copies.
 
+def test_metadata_without_a_value_is_kept(node):
+    node.put("/box/plain", b"x", x_amz_meta_empty="")
+    assert node.get("/box/plain").headers["x-amz-meta-empty"] == ""
+
+
+def test_an_answer_to_an_impossible_range_says_how_much_there_is(node):
+    node.put("/box/ten", b"0123456789")
+    answer = node.get("/box/ten", Range="bytes=10-")
+    assert (answer.status, answer.code, answer.headers["content-range"]) == (416, "InvalidRange", "bytes */10")
+    assert answer.headers["x-amz-request-id"].encode() in answer.body
+
+
 def copy(node, target, source, **headers):
     return node.ask("PUT", target, None, {"x-amz-copy-source": source, **{name.replace("_", "-"): value for name, value in headers.items()}})
 
@@ -309,7 +338,8 @@ def test_copies_keep_conditions_and_refuse_nonsense(node):
     cases = [({"x_amz_copy_source_if_match": etag}, 200), ({"x_amz_copy_source_if_match": '"no"'}, 412),
              ({"x_amz_copy_source_if_none_match": etag}, 412), ({"x_amz_copy_source_if_none_match": '"no"'}, 200),
              ({"x_amz_copy_source_if_modified_since": "Fri, 01 Jan 2100 00:00:00 GMT"}, 412),
-             ({"x_amz_copy_source_if_unmodified_since": "Mon, 01 Jan 2001 00:00:00 GMT"}, 412)]
+             ({"x_amz_copy_source_if_unmodified_since": "Mon, 01 Jan 2001 00:00:00 GMT"}, 412),
+             ({"x_amz_copy_source_if_match": etag, "x_amz_copy_source_if_unmodified_since": "Mon, 01 Jan 2001 00:00:00 GMT"}, 200)]
     for headers, status in cases:
         node.ask("DELETE", "/box/target")
         assert copy(node, "/box/target", "/box/source", **headers).status == status, headers
@@ -318,6 +348,7 @@ def test_copies_keep_conditions_and_refuse_nonsense(node):
                          ("/box/%zz", "InvalidArgument"), ("/box/source?versionId=7", "NotImplemented"), ("/../etc/passwd", "NoSuchBucket")):
         assert copy(node, "/box/target", source).code == code, source
     assert copy(node, "/box/source", "/box/source").code == "InvalidRequest"
+    assert copy(node, "/box/target", "/box/source", x_amz_metadata_directive="MOVE").code == "InvalidArgument"
     assert copy(node, "/box/source", "/box/source", x_amz_metadata_directive="REPLACE", x_amz_meta_z="1").status == 200
     assert node.get("/box/source").headers["x-amz-meta-z"] == "1" and node.get("/box/source").body == b"source"
     assert copy(node, "/box/source2", "/box/source", If_None_Match="*").status == 200
@@ -354,6 +385,17 @@ def test_many_objects_are_deleted_at_once(node):
     assert answer.status == 200 and texts(parse(answer), "Deleted/Key") == keys
     assert texts(parse(delete_many(node, ["a&amp;b"], quiet=True)), "Deleted/Key") == []
     assert node.keys("many") == []
+
+
+@pytest.mark.parametrize("kind", CHECKSUMS)
+def test_deletes_are_compared_with_their_checksum(node, kind):
+    node.put("/many/kept", b"x")
+    document = b"<Delete><Object><Key>kept</Key></Object></Delete>"
+    for wrong in (base64_of(CHECKSUMS[kind](b"another")), "nonsense"):
+        refused = node.ask("POST", "/many?delete", document, {f"x-amz-checksum-{kind}": wrong})
+        assert (refused.status, refused.code) == (400, "BadDigest") and node.get("/many/kept").status == 200
+    assert node.ask("POST", "/many?delete", document, {f"x-amz-checksum-{kind}": base64_of(CHECKSUMS[kind](document))}).status == 200
+    assert node.get("/many/kept").status == 404
 
 
 def test_deletes_that_are_refused_delete_nothing(node):
@@ -463,3 +505,31 @@ def test_an_overwritten_multipart_object_leaves_no_files(node):
     assert node.get("/box/replaced").body == b"small"
     node.ask("DELETE", "/box/replaced")
     wait_until(lambda: not new_files(node, before))
+
+
+# What is not here.
+
+UNSUPPORTED_HEADERS = [("x-amz-write-offset-bytes", "3"), ("x-amz-rename-source", "/box/other"), ("x-amz-server-side-encryption", "AES256"),
+                       ("x-amz-server-side-encryption-customer-algorithm", "AES256"), ("x-amz-acl", "public-read"), ("x-amz-grant-read", "id=x"),
+                       ("x-amz-storage-class", "GLACIER"), ("x-amz-object-lock-mode", "COMPLIANCE"), ("x-amz-website-redirect-location", "/elsewhere")]
+
+
+def test_a_put_that_asks_for_more_than_a_put_changes_nothing(node):
+    node.put("/box/kept", b"kept")
+    for target in ("renameObject", "unknown-sub", "legal-hold", "retention", "partNumber=1", "acl", "restore", "x-amz-meta-hoisted=1", "x-amz-acl=public-read"):
+        refused = node.put(f"/box/kept?{target}", b"lost")
+        assert (refused.status, refused.code) == (501, "NotImplemented"), (target, refused.body)
+    for name, value in UNSUPPORTED_HEADERS:
+        for method, path, headers in (("PUT", "/box/kept", {}), ("POST", "/box/kept?uploads", {}), ("PUT", "/box/kept", {"x-amz-copy-source": "/box/kept"})):
+            refused = node.ask(method, path, b"lost" if method == "PUT" else None, {name: value, **headers})
+            assert (refused.status, refused.code) == (501, "NotImplemented") and name.encode() in refused.body, (name, refused.body)
+    assert node.get("/box/kept").body == b"kept"
+
+
+def test_what_clients_send_without_meaning_much_is_taken(node):
+    for headers in ({"x-amz-acl": "private"}, {"x-amz-acl": "bucket-owner-full-control"}, {"x-amz-storage-class": "STANDARD"}):
+        assert node.ask("PUT", "/box/usual", b"usual", headers).status == 200, headers
+    assert node.put("/box/usual?x-id=PutObject", b"usual").status == 200
+    assert node.get("/box/usual?x-id=GetObject&response-content-type=a/b&cache=7").headers["content-type"] == "a/b"
+    assert node.ask("PUT", "/box-by-id?x-id=CreateBucket").status == 200
+    assert node.ask("DELETE", "/box-by-id?x-id=DeleteBucket").status == 204

@@ -70,13 +70,14 @@ def test_interrupted_transfers_go_on(millrace, node, tmp_path):
     upload.kill()
     upload.wait()
     done = millrace.json("put", "big.bin", "mr://train/big.bin")[0]
-    assert done["bytes"] == len(content)
+    assert done["bytes"] == len(content) and (done["resumed_bytes"] > 0 or upload.returncode == 0)
     download = millrace.popen("-q", "get", "-j", "1", "mr://train/big.bin", "got.bin")
-    state = tmp_path / "got.bin.part.state"
+    state = tmp_path / "got.bin.millrace-part.state"
     wait_until(lambda: (state.exists() and state.read_text().count("\n") > 1) or download.poll() is not None)
     download.kill()
     download.wait()
-    millrace("get", "mr://train/big.bin", "got.bin")
+    done = millrace.json("get", "mr://train/big.bin", "got.bin")[0]
+    assert done["resumed_bytes"] > 0 or download.returncode == 0
     assert (tmp_path / "got.bin").read_bytes() == content
     assert not state.exists()
 
@@ -132,3 +133,122 @@ def test_a_load_is_measured(millrace, node):
     assert report["get"]["errors"] == report["put"]["errors"] == 0
     assert report["get"]["p50_us"] <= report["get"]["p99_us"] <= report["get"]["max_us"]
     assert millrace.json("ls", "-r", "mr://bench") == []
+
+
+# Names that look like something else.
+
+def test_a_key_that_ends_in_part_is_an_object_like_any_other(millrace, node, tmp_path):
+    large, small = write(tmp_path / "tree/x", 40_000_000), write(tmp_path / "tree/x.part", 16)
+    millrace("mb", "mr://b")
+    assert millrace.json("sync", "tree", "mr://b/t")[0]["copied"] == 2
+    assert millrace.json("sync", "--delete", "tree", "mr://b/t")[0]["removed"] == 0
+    millrace("get", "-r", "mr://b/t", "back")
+    assert (tmp_path / "back/x").read_bytes() == large and (tmp_path / "back/x.part").read_bytes() == small
+    assert sorted(os.listdir(tmp_path / "back")) == ["x", "x.part"]
+
+
+def test_an_object_cannot_pass_for_the_half_of_another(millrace, node, tmp_path):
+    write(tmp_path / "a", 1000)
+    millrace("mb", "mr://b")
+    for key in ("x", "x.millrace-part", "x.millrace-part.state"):
+        millrace("put", "a", f"mr://b/{key}")
+    failed = millrace("get", "-r", "mr://b", "back", code=1)
+    assert "would pass for an unfinished download" in failed.err
+    assert os.listdir(tmp_path / "back") == ["x"]
+
+
+def test_counts_and_unions_are_no_part_of_an_objects_address(millrace, node, tmp_path):
+    content = {name: write(tmp_path / name, 100) for name in ("run@3.tar", "run0.tar", "run1.tar", "a::b", "photo@2x.png")}
+    millrace("mb", "mr://b")
+    for name in content:
+        millrace("put", name, f"mr://b/{name}")
+        assert millrace("cat", f"mr://b/{name}").out == content[name]
+    millrace("rm", "mr://b/run@3.tar")
+    assert [row["key"] for row in millrace.json("ls", "mr://b")] == ["a::b", "photo@2x.png", "run0.tar", "run1.tar"]
+
+
+def test_removing_what_is_not_there_is_told(millrace, node, tmp_path):
+    write(tmp_path / "a", 10)
+    millrace("mb", "mr://b")
+    for number in (1, 3):
+        millrace("put", "a", f"mr://b/k{number}")
+    assert "5 of 5 objects do not exist; the first: mr://b/none1" in millrace("rm", "mr://b/none{1..5}", code=1).err
+    told = millrace("rm", "mr://b/k{1..4}", code=1)
+    assert "removed 2 objects" in told.err and "2 of 4 objects do not exist; the first: mr://b/k2" in told.err
+    assert millrace.json("rm", "-f", "mr://b/k{1..4}") == [{"removed": 0}]
+
+
+def test_listing_and_sums_take_brace_ranges(millrace, node, tmp_path):
+    write(tmp_path / "f", 10)
+    millrace("mb", "mr://b")
+    for key in ("a/1", "b/1", "c/1"):
+        millrace("put", "f", f"mr://b/{key}")
+    assert [row["key"] for row in millrace.json("ls", "-r", "mr://b/{a,c}/")] == ["a/1", "c/1"]
+    assert [row["objects"] for row in millrace.json("du", "mr://b/{a,c}/")] == [1, 1]
+    assert "nothing begins with mr://b/d" in millrace("du", "mr://b/d", code=1).err
+
+
+def test_keys_that_no_directory_can_hold_fail_alone(millrace, node, tmp_path):
+    write(tmp_path / "f", 10)
+    millrace("mb", "mr://b")
+    for key in ("a", "a/b", "c", "%2e%2e/up"):
+        subprocess.run(["curl", "-sf", "--path-as-is", "-T", str(tmp_path / "f"), f"{node}/b/{key}"], check=True, stdout=subprocess.DEVNULL)
+    told = millrace("sync", "mr://b", "back", code=1).err
+    assert "2 of 4 could not be copied" in told and "cannot be a file name below a directory" in told
+    assert (tmp_path / "back/c").exists() and not (tmp_path / "up").exists()
+    assert [path.name for path in (tmp_path / "back").rglob("*millrace-part*")] == []
+
+
+def test_shards_of_a_stream_go_where_the_only_name_says(millrace, node, tmp_path):
+    for number in range(3):
+        write(tmp_path / f"data/{number}.bin", 100)
+    stream = subprocess.run(["tar", "-cf", "-", "data"], cwd=tmp_path, check=True, capture_output=True).stdout
+    millrace("mb", "mr://b")
+    millrace("shard", f"{node}/b/train-%06d.tar", stdin=stream)
+    millrace("shard", "here-%03d.tar", stdin=stream)
+    assert [row["key"] for row in millrace.json("ls", "mr://b")] == ["train-000000.tar"]
+    assert millrace.json("tar", "stat", "here-000.tar")[0]["samples"]["count"] == 3
+    assert "--output says where the shards go" in millrace("shard", "data", code=2).err
+
+
+# What was damaged on the way or on the drive.
+
+def damage(directory, size):
+    """Flips a byte in the stored files of at least this size."""
+    for path in directory.rglob("*"):
+        if path.is_file() and path.stat().st_size >= size and "data" in path.parts:
+            with open(path, "r+b") as file:
+                file.seek(size // 2)
+                byte = file.read(1)
+                file.seek(size // 2)
+                file.write(bytes([byte[0] ^ 1]))
+
+
+@pytest.mark.parametrize("size", [3_000_000, 70_000_000], ids=["one piece", "parts"])
+def test_damaged_objects_are_not_fetched_as_good(millrace, node, tmp_path, size):
+    content = write(tmp_path / "good", size)
+    millrace("mb", "mr://b")
+    millrace("put", "good", "mr://b/k")
+    assert millrace("cat", "mr://b/k").out == content
+    millrace("get", "mr://b/k", "copy")
+    assert (tmp_path / "copy").read_bytes() == content
+    damage(tmp_path / "node", 1_000_000)
+    for words in (("get", "mr://b/k", "bad"), ("cat", "mr://b/k")):
+        assert "do not have the checksum" in millrace(*words, code=1).err
+    assert not (tmp_path / "bad").exists()
+
+
+def test_large_copies_inside_a_store_are_made_in_parts(millrace, node, tmp_path):
+    size = (1 << 30) + 5
+    with open(tmp_path / "large", "wb") as file:
+        file.truncate(size)
+        file.seek(size - 5)
+        file.write(b"there")
+    millrace("mb", "mr://b")
+    millrace("put", "--content-type", "x/y", "--metadata", "made=today", "large", "mr://b/one")
+    millrace("cp", "mr://b/one", "mr://b/two")
+    row = millrace.json("stat", "mr://b/two")[0]
+    assert row["size"] == size and row["etag"].endswith('-5"')
+    assert row["headers"]["content-type"] == "x/y" and row["headers"]["x-amz-meta-made"] == "today"
+    tail = subprocess.run(["curl", "-sf", "-r", "-8", f"{node}/b/two"], check=True, capture_output=True).stdout
+    assert tail == b"\0\0\0there"

@@ -12,7 +12,7 @@ from archives import (Sample, assert_whole_tar, member_offsets, put, random_samp
 
 # -- index ---------------------------------------------------------------------------------------------------
 
-def test_an_index_is_found_stale_when_the_shard_changes(millrace, tmp_path):
+def test_a_shard_that_changed_since_it_was_indexed_is_found(millrace, tmp_path):
     path = small_shard(tmp_path / "in.tar")
     millrace("tar", "index", "in.tar")
     assert millrace.json("tar", "verify", "in.tar")[0]["index"]
@@ -20,7 +20,8 @@ def test_an_index_is_found_stale_when_the_shard_changes(millrace, tmp_path):
     changed[513] ^= 1  # in data: the tar is as good as before
     path.write_bytes(changed)
     verdict = millrace.json("tar", "verify", "in.tar", code=1)[0]
-    assert [problem["fault"] for problem in verdict["problems"]] == ["stale index"]
+    assert [problem["fault"] for problem in verdict["problems"]] == ["damaged"]
+    assert "of sample 0 at byte 512: its bytes are not those that were indexed" in verdict["problems"][0]["text"]
     small_shard(tmp_path / "in.tar", 40)
     verdict = millrace.json("tar", "verify", "in.tar", code=1)[0]
     assert [problem["fault"] for problem in verdict["problems"]] == ["stale index"]

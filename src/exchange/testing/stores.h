@@ -27,14 +27,16 @@ inline transfer::Stores& no_stores() {
 }
 
 // `samples` of classes in label order (id * 10 / samples), from 4 shards.
-inline std::vector<std::string> make_source(const TemporaryDirectory& directory, uint64_t samples, uint64_t body = 700) {
+inline std::vector<std::string> make_source(const TemporaryDirectory& directory, uint64_t samples,
+                                            uint64_t body = 700) {
   const auto name = shard::OutputName::parse(directory.path("source-%04d.tar"));
   shard::ShardLimits limits;
   limits.max_samples = (samples + 3) / 4;
   shard::ShardWriter writer(*name, limits, {});
   for (uint64_t i = 0; i < samples; ++i) {
     const std::string label = std::to_string(i * 10 / samples);
-    const std::string text = fmt::format("<{}>", i) + std::string(body + i * 37 % 300, static_cast<char>('a' + i % 26));
+    const std::string text =
+        fmt::format("<{}>", i) + std::string(body + i * 37 % 300, static_cast<char>('a' + i % 26));
     const shard::NewField fields[] = {{"cls", label}, {"txt", text}};
     MR_ASSERT(writer.add(fmt::format("{:07}", i), fields));
   }
@@ -77,9 +79,11 @@ inline ExchangeOptions options_of(const std::string& fraction, Select select = S
 }
 
 // Runs `work` for every rank in a thread of its own; the results by rank.
-inline std::vector<Status> on_ranks(uint32_t ranks, const std::function<Status(Group&)>& work, uint32_t per_node = 1) {
+inline std::vector<Status> on_ranks(uint32_t ranks, const std::function<Status(Group&)>& work,
+                                    uint32_t per_node = 1) {
   ThreadWorld world(ranks, per_node);
-  std::vector<std::unique_ptr<Group>> groups;  // outlive the threads: others may still write into their buffers
+  std::vector<std::unique_ptr<Group>>
+      groups;  // outlive the threads: others may still write into their buffers
   for (uint32_t rank = 0; rank < ranks; ++rank) groups.push_back(world.group(rank));
   std::vector<Status> results(ranks);
   std::vector<std::jthread> threads;

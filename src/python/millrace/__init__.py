@@ -10,15 +10,17 @@ from __future__ import annotations
 
 from ._core import FileIterator, SampleIterator, ShardFile, ShardWriter, expand_names
 from ._core import version as __version__
-from .dataset import Dataset, Epoch
-from .errors import (CancelledError, CorruptError, DeniedError, Error, ExistsError, InvalidError, IoError,
-                     NoSpaceError, NotFoundError, TooLargeError, TruncatedError, UnavailableError, UnsupportedError)
+from .dataset import Dataset
+from .epoch import Epoch
+from .errors import (CancelledError, CorruptError, DeniedError, Error, ExistsError, InvalidError, InvalidTypeError,
+                     IoError, NoSpaceError, NotFoundError, TooLargeError, TruncatedError, UnavailableError,
+                     UnsupportedError)
 
 samples = SampleIterator
 files = FileIterator
 
 __all__ = [
     "Dataset", "Epoch", "samples", "files", "SampleIterator", "FileIterator", "ShardFile", "ShardWriter", "expand_names", "Error",
-    "InvalidError", "NotFoundError", "ExistsError", "CorruptError", "TruncatedError", "UnsupportedError",
+    "InvalidError", "InvalidTypeError", "NotFoundError", "ExistsError", "CorruptError", "TruncatedError", "UnsupportedError",
     "TooLargeError", "NoSpaceError", "DeniedError", "IoError", "UnavailableError", "CancelledError", "__version__",
 ]

@@ -16,160 +16,67 @@ from __future__ import annotations
 import copy
 import json
 import os
+import sys
+import weakref
 from functools import partial
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, Union
 
-from . import _core
+from . import _core, arguments, choosing, finishing
 from . import fields as fields_
-from .errors import InvalidError
+from .epoch import Epoch
+from .errors import Error, InvalidError, InvalidTypeError
+from .finishing import Finisher
 from .placement import available_memory, choose_cache
+from .recipes import DEFAULTS, image_options
 from .watching import ProgressLine
 
-Urls = Union[str, Sequence[str]]
+Urls = arguments.Names
 
 # What a forked process inherited: its threads are not here, so it is neither used nor taken apart.
 _left_behind: List[Any] = []
 
 MOST_CACHED = "100GiB"
-_NORMALIZE = {"imagenet": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)), "none": ((0.0,) * 4, (1.0,) * 4),
-              "half": ((0.5,) * 4, (0.5,) * 4)}
-
-
-def _each(function: Callable[[Any], Any], values: Sequence[Any]) -> List[Any]:
-    return [function(value) for value in values]
-
-
-# Ways to choose samples of a catalogue; functions of the module, so that a description can be pickled.
-
-def _select(numbers: List[int], catalogue: Any) -> Any:
-    return catalogue.select(numbers)
-
-
-def _select_with(any_of: List[str], catalogue: Any) -> Any:
-    return catalogue.select_with(any_of)
-
-
-def _with_columns(columns: "Dataset", catalogue: Any) -> Any:
-    return catalogue.with_columns(columns._catalogue)
-
-
-def _select_by(any_of: List[str], memory: int, keep: Callable[[bytes], bool], catalogue: Any) -> Any:
-    catalogue = catalogue.select_with(any_of)
-    options = {**Dataset("", memory=memory)._options, "batch": 256, "fields": [dict(kind="bytes", any_of=any_of, name="field")]}
-    reader = _core.Loader(catalogue, _core.Recipe(options))
-    numbers: List[int] = []
-    count = 0
-    while (found := reader.next()) is not None:
-        for value in found[2][0]:
-            if keep(value):
-                numbers.append(count)
-            count += 1
-    return catalogue.select(numbers)
-
-
-def _bytes(size: Union[int, str]) -> int:
-    return size if isinstance(size, int) else _core.parse_bytes(size)
-
-
-def _words(fields: Union[str, Sequence[str]]) -> List[str]:
-    words = fields.split(";") if isinstance(fields, str) else list(fields)
-    return [word.strip().lstrip(".").lower() for word in words if word.strip()]
 
 
 def _may_be_packed(fields: Union[str, Sequence[str]]) -> bool:
-    return any(word.endswith(".gz") for word in _words(fields))
-
-
-def _in_turn(first: Callable[[Any], Any], second: Callable[[Any], Any], value: Any) -> Any:
-    return second(first(value))
+    return any(word.endswith(".gz") for word in arguments.words(fields))
 
 
 def _rank_and_world() -> Tuple[int, int]:
     """As the launcher says, or torch.distributed where it is in use."""
     if "RANK" in os.environ and "WORLD_SIZE" in os.environ:
         return int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    import sys
     distributed = getattr(sys.modules.get("torch"), "distributed", None)
     if distributed is not None and distributed.is_available() and distributed.is_initialized():
         return distributed.get_rank(), distributed.get_world_size()
     return 0, 1
 
 
-class Epoch:
-    """The batches of one rank, from any batch on. Ends its threads when it is exhausted, closed or forgotten."""
-
-    def __init__(self, dataset: "Dataset", loader: Any, end: int, line: Optional[ProgressLine] = None):
-        self._dataset = dataset
-        self._line = line
-        self._end = end  # the first epoch behind these
-        self._batches = len(dataset) if dataset._indexed else None
-        self._loader = loader
-        self._last_report: Optional[Dict[str, Any]] = None
-
-    def __iter__(self) -> "Epoch":
-        return self
-
-    def __next__(self) -> Any:
-        if self._loader is None:
-            raise StopIteration
-        try:
-            found = self._loader.next()
-        except BaseException:
-            self.close()
-            raise
-        if found is None:
-            self._dataset._position = (self._end, 0)
-            self.close()
-            raise StopIteration
-        epoch, number, columns = found
-        last = self._batches is not None and number + 1 >= self._batches
-        self._dataset._position = (epoch + 1, 0) if last else (epoch, number + 1)
-        if self._line is not None:
-            self._line.step(self.report)
-        return self._dataset._finish(columns)
-
-    def close(self) -> None:
-        loader, self._loader = self._loader, None
-        if self._line is not None:
-            self._line.close()
-        if loader is not None:
-            self._last_report = json.loads(loader.report_json())
-            self._dataset._last_report = self._last_report
-            self._text = loader.report()
-            self._dataset._last_text = self._text
-            self._dataset._last_faults = loader.faults()
-            loader.stop()
-
-    def report(self) -> Dict[str, Any]:
-        """Stages, their rates and waits, and which of them limits; see also Dataset.report()."""
-        if self._loader is not None:
-            return json.loads(self._loader.report_json())
-        return self._last_report or {}
-
-    def __enter__(self) -> "Epoch":
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        self.close()
-
-
 class Dataset:
     def __init__(self, urls: Urls, *, seed: int = 0, mirrors: Sequence[Urls] = (), memory: Union[int, str] = "2GiB",
                  threads: int = 0, fetch_threads: int = 0, on_error: str = "fail", max_errors: int = 100,
-                 index_cache: str = "", indexed: bool = True):
+                 index_cache: str = "", indexed: bool = True, key_rule: str = "first-dot"):
         """`urls`: paths or http, s3 and mr addresses with ranges {000..127}, lists {a,b}, counts @000128, unions ::
         and globs. `mirrors`: the same shards elsewhere, asked when the first place fails. `memory` bounds everything
         that is held ahead. `on_error`: fail, skip or substitute a sample that cannot be read or decoded, at most
         `max_errors` times. `indexed=False` streams shards that have no index and are not worth making one: each rank
         reads shards of its own once, forwards, through a shuffle buffer; no len(), no samples by number."""
-        self._urls = [urls] if isinstance(urls, str) else list(urls)
-        self._mirrors = [[one] if isinstance(one, str) else list(one) for one in mirrors]
-        self._index_cache = index_cache
-        self._indexed = indexed
-        self._options: Dict[str, Any] = dict(
-            seed=seed, window=0, batch=1, end="exact", weights=[], bucket_by=[], bucket_batches=32, fields=[], on_error=on_error, most_errors=max_errors,
-            threads=threads, fetch_threads=fetch_threads, memory=_bytes(memory), cache="", cache_note="", cache_bytes=100 << 30)
-        self._finishers: List[Optional[Callable[[Any], Any]]] = []
+        self._urls = arguments.addresses("urls", urls)
+        if isinstance(mirrors, (str, os.PathLike)):
+            raise InvalidTypeError(f"mirrors has one entry for each mirror: [{mirrors!r}], not {mirrors!r}")
+        self._mirrors = [arguments.addresses("mirrors", one) for one in mirrors]
+        if self._mirrors and not indexed:
+            raise InvalidError("mirrors need an index: a data set with indexed=False reads each shard from one place")
+        self._index_cache = arguments.path("index_cache", index_cache)
+        self._indexed = bool(indexed)
+        self._key_rule = arguments.one_of("key_rule", key_rule, ("first-dot", "last-dot"))
+        self._options: Dict[str, Any] = {
+            **DEFAULTS, "fields": [], "seed": arguments.whole("seed", seed), "memory": arguments.byte_count("memory", memory),
+            "threads": arguments.whole("threads", threads, most=arguments.MOST_THREADS),
+            "fetch_threads": arguments.whole("fetch_threads", fetch_threads, most=arguments.MOST_THREADS),
+            "on_error": arguments.one_of("on_error", on_error, ("fail", "skip", "substitute")),
+            "most_errors": arguments.whole("max_errors", max_errors)}
+        self._finishers: List[Optional[Finisher]] = []
         self._maps: List[Callable[..., Any]] = []
         self._choices: List[Callable[[Any], Any]] = []
         self._parts: List["Dataset"] = []
@@ -178,10 +85,11 @@ class Dataset:
         self._as_torch = False
         self._shared: Dict[str, Any] = {}
         self._process = os.getpid()
-        self._position: Tuple[int, int] = (0, 0)
+        self._position = _core.Position()
         self._last_report: Optional[Dict[str, Any]] = None
         self._last_text = ""
-        self._last_faults: List[Any] = []
+        self._last_faults: List[Dict[str, Any]] = []
+        self._running: Optional["weakref.ref[Epoch]"] = None
 
     # Describing.
 
@@ -196,28 +104,29 @@ class Dataset:
         return other
 
     def _field(self, kind: str, fields: Union[str, Sequence[str]], name: Optional[str],
-               finish: Optional[Callable[[Any], Any]] = None, **options: Any) -> "Dataset":
-        any_of = _words(fields)
+               finisher: Optional[Finisher] = None, **options: Any) -> "Dataset":
+        any_of = arguments.words(fields)
         other = self._with()
         other._options["fields"].append(dict(kind=kind, any_of=any_of, name=name or (any_of[0] if any_of else "__key__"), **options))
-        other._finishers.append(finish)
+        other._finishers.append(finisher)
         return other
 
     def _loaded(self, kind: str, fields: Union[str, Sequence[str]], name: Optional[str],
-                finish: Optional[Callable[[Any], Any]] = None) -> "Dataset":
+                whole: Optional[Callable[[Any], Any]] = None) -> "Dataset":
         """What Python makes of the bytes; members that end in .gz are unpacked first."""
-        load = partial(fields_.load_each, kind, _may_be_packed(fields))
-        return self._field("bytes", fields, name, partial(_in_turn, load, finish) if finish else load)
+        load = partial(fields_.load, kind, _may_be_packed(fields))
+        return self._field("bytes", fields, name, Finisher(load, whole))
 
     def shuffle(self, window: int = 20_000) -> "Dataset":
         """Shards in random order, samples displaced within `window` of them (over all ranks). 0: the order of the
         shards as given."""
-        return self._with(window=int(window))
+        return self._with(window=arguments.whole("window", window))
 
     def batch(self, size: int, end: str = "exact") -> "Dataset":
         """`size` samples over all ranks. `end`: what becomes of samples that do not fill the last batch: exact (a
         shorter one), drop, pad (filled up from the beginning of the epoch)."""
-        return self._with(batch=int(size), end=end)
+        return self._with(batch=arguments.whole("batch", size, least=1),
+                          end=arguments.one_of("end", end, ("exact", "drop", "pad")))
 
     def image(self, fields: Union[str, Sequence[str]] = "jpg;jpeg;png;webp", *, size: Union[None, int, Tuple[int, int]] = None,
               crop: Optional[str] = None, resize: int = 0, flip: bool = False, normalize: Union[None, str, Tuple] = None,
@@ -227,21 +136,9 @@ class Dataset:
         """A decoded image. `size`: side, or (height, width); without it images keep their own sizes and come as a list.
         `crop`: random_resized (torchvision's RandomResizedCrop), random, center, none; `resize`: the shorter side
         first. `normalize`: imagenet, half, or (mean, std); makes it float32 unless `dtype` says float16."""
-        height, width = (0, 0) if size is None else (size, size) if isinstance(size, int) else size
-        if crop is None:
-            crop = "none" if size is None else "center"
-        if crop == "center" and size is not None and resize == 0:
-            resize = min(height, width)
-        if isinstance(normalize, str):
-            if normalize not in _NORMALIZE:
-                raise InvalidError(f"normalize is {', '.join(_NORMALIZE)} or (mean, std), not {normalize}")
-            normalize = _NORMALIZE[normalize]
-        mean, std = normalize or _NORMALIZE["none"]
-        if dtype is None:
-            dtype = "float32" if normalize else "uint8"
-        return self._field("image", fields, name, crop=crop, resize=resize, width=width, height=height, flip=flip,
-                           mean=list(mean), std=list(std), layout=layout, dtype=dtype, channels=channels,
-                           scale=tuple(scale), ratio=tuple(ratio))
+        options = image_options(size=size, crop=crop, resize=resize, flip=flip, normalize=normalize, layout=layout,
+                                dtype=dtype, channels=channels, scale=scale, ratio=ratio)
+        return self._field("image", fields, name, **options)
 
     def label(self, fields: Union[str, Sequence[str]] = "cls", *, name: Optional[str] = None) -> "Dataset":
         """A whole number written as text: int64."""
@@ -252,7 +149,7 @@ class Dataset:
         (array, shapes), smaller ones filled up with it."""
         pad_column = None if pad is None else partial(fields_.padded, pad)
         if not _may_be_packed(fields):
-            return self._field("array", fields, name, pad_column)
+            return self._field("array", fields, name, Finisher(whole=pad_column) if pad_column else None)
         return self._loaded("npy", fields, name, pad_column or fields_.stacked)
 
     def bytes(self, fields: Union[str, Sequence[str]], *, name: Optional[str] = None) -> "Dataset":
@@ -287,7 +184,7 @@ class Dataset:
 
     def field(self, fields: Union[str, Sequence[str]], decode: Callable[[bytes], Any], *, name: Optional[str] = None) -> "Dataset":
         """`decode(bytes)` for each sample, in Python, under its lock: what has no place in the engine."""
-        return self._field("bytes", fields, name, partial(_each, decode))
+        return self._field("bytes", fields, name, Finisher(decode))
 
     def key(self, *, name: str = "__key__") -> "Dataset":
         return self._field("key", [], name)
@@ -304,13 +201,14 @@ class Dataset:
         chooses: memory for a data set that takes a quarter of what is free there, the drive of ~/.cache for one that
         takes half of what is free there, nothing for a larger one; the report says what was chosen.
         `decoded`: images stay after the first epoch, made smaller to `max_side`: `where` is "ram" or a directory on a
-        local drive. What no longer fits into `max_bytes` is decoded again.
+        local drive, where a later run on the same data finds them. What no longer fits into `max_bytes` is decoded again.
         `max_bytes`: 100GiB, in memory half of what is free there."""
         if decoded:
             in_memory = where == "ram"
-            most = available_memory() // 2 if in_memory and max_bytes is None else _bytes(max_bytes or MOST_CACHED)
+            most = available_memory() // 2 if in_memory and max_bytes is None else self._most_cached(max_bytes)
+            side = arguments.whole("max_side", max_side, least=1, most=arguments.MOST_SIDE)
             other = self._with()
-            other._keep_options = (most, int(max_side), "" if in_memory else os.fspath(where))
+            other._keep_options = (most, side, "" if in_memory else arguments.path("where", where))
             return other
         if directory is None:
             raise InvalidError("cache needs a directory, or decoded=True")
@@ -318,7 +216,11 @@ class Dataset:
             other = self._with()
             other._auto_cache = True
             return other
-        return self._with(cache=str(directory), cache_bytes=_bytes(max_bytes or MOST_CACHED))
+        return self._with(cache=arguments.path("directory", directory), cache_bytes=self._most_cached(max_bytes))
+
+    @staticmethod
+    def _most_cached(max_bytes: Union[None, int, str]) -> int:
+        return arguments.byte_count("max_bytes", MOST_CACHED if max_bytes is None else max_bytes)
 
     # Choosing samples.
 
@@ -330,38 +232,55 @@ class Dataset:
 
     def select(self, numbers: Sequence[int]) -> "Dataset":
         """Only these samples, by their numbers in the data set's own order; or a mask of one truth for each sample."""
-        chosen = list(numbers)
-        if chosen and (isinstance(chosen[0], bool) or type(chosen[0]).__name__ == "bool_"):
-            chosen = [number for number, wanted in enumerate(chosen) if wanted]
-        return self._choosing(partial(_select, sorted(int(number) for number in chosen)))
+        chosen = arguments.row("numbers", numbers)
+        if chosen.dtype.kind == "b":
+            return self._choosing(partial(choosing.select_mask, chosen))
+        rising = sorted(chosen.tolist())
+        if rising:
+            arguments.whole("numbers", rising[0])
+        for number, following in zip(rising, rising[1:]):
+            if number == following:
+                raise InvalidError(f"numbers: sample {number} is chosen twice")
+        return self._choosing(partial(choosing.select, rising))
 
     def where(self, fields: Union[str, Sequence[str]]) -> "Dataset":
         """Only samples that have one of these fields: known from the index, without reading."""
-        return self._choosing(partial(_select_with, _words(fields)))
+        return self._choosing(partial(choosing.select_with, arguments.words(fields)))
 
     def filter(self, fields: Union[str, Sequence[str]], keep: Callable[[bytes], bool]) -> "Dataset":
         """Only samples for which `keep(bytes of the field)` is true. The field is read once, when the data set is
         first used; samples without it are left out."""
-        return self._choosing(partial(_select_by, _words(fields), self._options["memory"], keep))
+        return self._choosing(partial(choosing.select_by, arguments.words(fields), self._options["memory"], keep))
 
     def join(self, columns: "Dataset") -> "Dataset":
         """The same samples with the fields of another data set beside their own, found by key: its n-th shard must hold
         every key of the n-th shard here. Choose and mix first, join last."""
-        return self._choosing(partial(_with_columns, columns))
+        return self._choosing(partial(choosing.with_columns, columns))
 
     def bucket_by(self, fields: Union[str, Sequence[str]], *, batches: int = 32) -> "Dataset":
         """Samples of similar size (of the field's bytes) come in one batch: the samples of `batches` batches together
         are sorted by size, and the batches made of them come in random order."""
-        return self._with(bucket_by=_words(fields), bucket_batches=int(batches))
+        if not self._indexed:
+            raise InvalidError("bucket_by needs an index, which knows the sizes: leave out indexed=False")
+        return self._with(bucket_by=arguments.words(fields), bucket_batches=arguments.whole("batches", batches, least=1))
 
     @staticmethod
     def mix(datasets: Sequence["Dataset"], weights: Sequence[float]) -> "Dataset":
-        """Several data sets in exact proportions, each going through epochs of its own. Fields, batch and window are
-        the first one's. An epoch is as many whole batches as all samples together would fill."""
+        """Several data sets in exact proportions, each going through epochs of its own. Fields, batch, window and seed are
+        the first one's. An epoch is as many whole batches as all samples together would fill. A mixture among them
+        is its parts, which share its weight as they did."""
         if len(datasets) != len(weights) or not datasets:
             raise InvalidError(f"{len(datasets)} data sets need as many weights, not {len(weights)}")
-        mixed = datasets[0]._with(weights=[float(weight) for weight in weights])
-        mixed._parts = list(datasets)
+        parts: List[Dataset] = []
+        shares: List[float] = []
+        for one, weight in zip(datasets, (arguments.real("weights", weight) for weight in weights)):
+            if one._parts and one._choices:
+                raise InvalidError("a mixture that was filtered cannot be mixed again: filter its parts before")
+            inner = one._options["weights"] if one._parts else [1.0]
+            parts += one._parts or [one]
+            shares += [weight * share / (sum(inner) or 1) for share in inner]
+        mixed = datasets[0]._with(weights=shares)
+        mixed._parts = parts
         mixed._choices = []
         mixed._shared = {}
         return mixed
@@ -389,7 +308,7 @@ class Dataset:
         if "catalogue" not in self._open:
             names = _core.expand_names(self._urls)
             mirrors = [_core.expand_names(one) for one in self._mirrors]
-            self._open["catalogue"] = self._chosen(_core.Catalogue(names, mirrors, self._index_cache, self._indexed))
+            self._open["catalogue"] = self._chosen(_core.Catalogue(names, mirrors, self._index_cache, self._indexed, self._key_rule))
         return self._open["catalogue"]
 
     def _chosen(self, catalogue: Any) -> Any:
@@ -409,13 +328,18 @@ class Dataset:
         if self._keep_options is None:
             return None
         if "keep" not in self._open:
-            self._open["keep"] = _core.PixelKeep(*self._keep_options)
+            self._open["keep"] = _core.PixelKeep(*self._keep_options, self._catalogue, self._recipe)
         return self._open["keep"]
 
     @property
     def samples(self) -> int:
         """In one epoch, over all ranks."""
+        self._need_index("how many samples it has")
         return self._catalogue.samples
+
+    def _need_index(self, what: str) -> None:
+        if not self._indexed:
+            raise InvalidTypeError(f"a streamed data set does not know {what}", hint="leave out indexed=False")
 
     @property
     def fields(self) -> List[str]:
@@ -424,18 +348,28 @@ class Dataset:
 
     def __len__(self) -> int:
         """Batches in one epoch: the same on every rank."""
+        self._need_index("how many batches it has")
         return self._catalogue.batches(self._recipe)
 
     def __getitem__(self, number: int) -> Any:
         """One sample by its number in the data set's own order: a tuple of its fields."""
+        caller = sys._getframe(1).f_globals.get("__name__", "")
+        if caller.startswith("torch.utils.data") and len(self) != self.samples:
+            # It would ask for as many samples as there are batches, and never see the others.
+            raise InvalidError("a DataLoader cannot take this data set as it is: len(ds) counts batches, ds[i] is a sample",
+                               hint="from millrace.torch_bridge: as_iterable(ds) with batch_size=None, or as_map(ds)")
+        number = wanted = arguments.whole("number", number, least=None)
         if number < 0:
             number += self.samples
         if not 0 <= number < self.samples:
-            raise IndexError(f"there is no sample {number}: the data set has {self.samples}")
+            raise IndexError(f"there is no sample {wanted}: the data set has {self.samples}")
         if "access" not in self._open:
             self._open["access"] = _core.RandomAccess(self._catalogue, self._recipe)
-        columns = self._finish(self._open["access"].get([number]), mapped=False)
-        one = tuple(column[0] for column in (columns if isinstance(columns, tuple) else (columns,)))
+        columns = self._open["access"].get([number])
+        values, unusable = finishing.decode_each(columns, self._finishers)
+        if unusable:
+            raise self._sample_error(self._open["access"].place(0), unusable[0]) from unusable[0].cause
+        one = tuple(column[0] for column in self._as_wanted(values))
         return one if len(one) > 1 else one[0]
 
     # Going through it.
@@ -444,10 +378,21 @@ class Dataset:
               progress: bool = False) -> Epoch:
         """The batches of one rank, from batch `start` on, every `step`-th; `epochs` of them without a pause.
         `progress` draws a line on a terminal's standard error."""
+        epoch, rank, start, epochs = (arguments.whole(name, value) for name, value in (
+            ("epoch", epoch), ("rank", rank), ("start", start), ("epochs", epochs)))
+        world, step = arguments.whole("world", world, least=1), arguments.whole("step", step, least=1)
+        if self._parts and self._options["end"] != "drop" and len(self) == 0:
+            raise InvalidError(f"a batch of {self._options['batch']} is more than the {self.samples} samples of the mixture")
         loader = _core.Loader(self._catalogue, self._recipe, epoch=epoch, batch=start, epochs=epochs, rank=rank,
-                              world=world, step=step, keep=self._keep)
-        total = epochs * len(self) - start if progress and self._indexed else None
-        return Epoch(self, loader, epoch + epochs, ProgressLine(total) if progress else None)
+                              world=world, step=step, keep=self._keep, position=self._position)
+        if epoch + epochs > 1 << 63:
+            raise InvalidError(f"epochs={epochs} from epoch {epoch} on are too many")
+        total = None
+        if progress and self._indexed:
+            total = -(-max(len(self) - start, 0) // step) + (epochs - 1) * -(-len(self) // step)
+        batches = Epoch(self, loader, ProgressLine(total) if progress else None)
+        self._running = weakref.ref(batches)
+        return batches
 
     def every(self, epoch: int, first: int, step: int, *, rank: int = 0, world: int = 1) -> Iterator[Any]:
         """Batches first, first + step, … of an epoch: the share of one of several workers."""
@@ -456,7 +401,7 @@ class Dataset:
 
     def __iter__(self) -> Iterator[Any]:
         """One epoch from where the last ended, for the rank that the launcher or torch.distributed names."""
-        epoch, start = self._position
+        epoch, start = self._position.epoch, self._position.batch
         if self._indexed and start >= len(self):
             epoch, start = epoch + 1, 0
         rank, world = _rank_and_world()
@@ -465,30 +410,69 @@ class Dataset:
 
     def state_dict(self) -> Dict[str, Any]:
         """Where the last batch that was handed out stands; small, and the same on every rank."""
-        return json.loads(self._catalogue.format_state(self._recipe, *self._position))
+        return json.loads(self._catalogue.format_state(self._recipe, self._position))
 
     def load_state_dict(self, state: Dict[str, Any]) -> None:
         """The next iteration goes on behind that batch. A state of other data or another order is refused."""
-        self._position = self._catalogue.parse_state(self._recipe, json.dumps(state))
+        found = self._catalogue.parse_state(self._recipe, json.dumps(state))
+        self._position.epoch, self._position.batch, self._position.world = found.epoch, found.batch, found.world
 
     def report(self) -> str:
         """Of the iteration that ended last: a table of the stages and the sentence that says what limits."""
         return self._last_text
 
-    def shuffle_quality(self, epoch: int = 0, labels: Optional[Sequence[int]] = None) -> Dict[str, Dict[str, float]]:
-        """How well an epoch is shuffled, each number beside its ideal; see docs/guide/loading.md."""
-        return json.loads(self._catalogue.shuffle_quality(self._recipe, epoch, list(labels or [])))
+    def faults(self) -> List[Dict[str, Any]]:
+        """Samples that could not be used, of the iteration under way or the last one: dicts of `shard` (None where only
+        Python found the fault), `what`, and the `epoch` and `batch` they belong to."""
+        running = self._running() if self._running is not None else None
+        return running.faults() if running is not None else self._last_faults
 
-    def _finish(self, columns: Tuple[Any, ...], mapped: bool = True) -> Any:
-        finished = [column if finish is None else finish(column) for column, finish in zip(columns, self._finishers)]
-        if self._as_torch:
-            from .torch_bridge import to_torch
-            finished = [to_torch(column) for column in finished]
-        result: Any = tuple(finished)
-        for function in self._maps if mapped else ():
+    def _note_end(self, report: Dict[str, Any], text: str, faults: List[Dict[str, Any]]) -> None:
+        self._last_report, self._last_text, self._last_faults = report, text, faults
+
+    def shuffle_quality(self, epoch: int = 0, labels: Union[None, str, Sequence[int]] = None) -> Dict[str, Dict[str, float]]:
+        """How well an epoch is shuffled, each number beside its ideal; see docs/guide/loading.md. `labels`: one for each
+        sample in the data set's own order, or the field that has them, which is then read once."""
+        self._need_index("its order")
+        if self._parts:
+            raise InvalidError("the quality of a mixture is that of its parts")
+        if isinstance(labels, str):
+            labels = list(choosing.read_field("label", arguments.words(labels), self._options["memory"], self._catalogue))
+        known = [] if labels is None else arguments.row("labels", labels).tolist()
+        return json.loads(self._catalogue.shuffle_quality(self._recipe, arguments.whole("epoch", epoch), known))
+
+    @property
+    def _is_plain(self) -> bool:
+        """Whether batches are what the engine gives."""
+        return not (self._as_torch or self._runs_python) and len(self._finishers) != 1
+
+    @property
+    def _runs_python(self) -> bool:
+        """Whether functions of Python have a part in every batch."""
+        return bool(self._maps) or any(finisher is not None for finisher in self._finishers)
+
+    def _as_wanted(self, columns: Sequence[Any]) -> Sequence[Any]:
+        if not self._as_torch:
+            return columns
+        from .torch_bridge import to_torch
+        return [to_torch(column) for column in columns]
+
+    def _complete(self, values: Sequence[Any]) -> Tuple[Any, ...]:
+        """Columns of decoded values as they are handed over."""
+        return tuple(self._as_wanted(finishing.whole_columns(values, self._finishers)))
+
+    def _mapped(self, result: Any) -> Any:
+        for function in self._maps:
             result = function(*result) if isinstance(result, tuple) else function(result)
-        return result[0] if isinstance(result, tuple) and len(result) == 1 else result
+        return result
+
+    def _sample_error(self, place: Tuple[str, str], unusable: finishing.Unusable) -> Error:
+        field = ";".join(self._options["fields"][unusable.column]["any_of"])
+        shard, where = place
+        error = finishing.error_at(f"{where}: field {field}", unusable.cause, "corrupt")
+        error.shard, error.stage = shard or None, "python"
+        return error
 
     def __getstate__(self) -> Dict[str, Any]:
-        """Without what is open: a process that receives it opens its own."""
-        return {**self.__dict__, "_shared": {}}
+        """Without what is open: a process that receives it opens its own. A copy goes its own way from here."""
+        return {**self.__dict__, "_shared": {}, "_running": None, "_position": copy.copy(self._position)}

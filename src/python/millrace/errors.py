@@ -1,7 +1,7 @@
 """What can go wrong, as exceptions: Error and one subclass per kind, each also Python's own where there is one.
 
-Every Error says where: `shard` (the address), `member` (the file in it), `offset` (the byte in the tar), and may carry
-a `hint` on what to do next. What is not known is None.
+Every Error says where: `shard` (the address), `member` (the file in it), `offset` (the byte in the tar), in the
+loader also `stage` (fetch, untar, decode), and may carry a `hint` on what to do next. What is not known is None.
 """
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ class Error(Exception):
     code = "error"
 
     def __init__(self, message: str = "", *, hint: str = "", shard: Optional[str] = None,
-                 member: Optional[str] = None, offset: Optional[int] = None) -> None:
+                 member: Optional[str] = None, offset: Optional[int] = None, stage: Optional[str] = None) -> None:
         super().__init__(message)
         self.hint = hint
         self.shard = shard
         self.member = member
         self.offset = offset
+        self.stage = stage
 
     def __str__(self) -> str:
         # args may have been extended by a caller, as WebDataset's users do.
@@ -37,6 +38,10 @@ def _restore(kind, args, facts):
 
 class InvalidError(Error, ValueError):
     code = "invalid"
+
+
+class InvalidTypeError(InvalidError, TypeError):
+    """A value of a kind that makes no sense here, or a question that this kind of data set has no answer to."""
 
 
 class NotFoundError(Error, FileNotFoundError):
@@ -89,5 +94,5 @@ _KINDS = {kind.code: kind for kind in (
 
 
 def make_error(code: str, message: str, hint: str = "", shard: Optional[str] = None, member: Optional[str] = None,
-               offset: Optional[int] = None) -> Error:
-    return _KINDS.get(code, Error)(message, hint=hint, shard=shard, member=member, offset=offset)
+               offset: Optional[int] = None, stage: Optional[str] = None) -> Error:
+    return _KINDS.get(code, Error)(message, hint=hint, shard=shard, member=member, offset=offset, stage=stage)

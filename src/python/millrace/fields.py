@@ -8,6 +8,7 @@ from typing import Any, Callable, Dict, List, Sequence, Tuple
 import numpy as np
 
 from . import _core
+from .errors import CorruptError, InvalidError
 
 MOST_UNPACKED = 1 << 30
 
@@ -53,26 +54,40 @@ LOADERS: Dict[str, Callable[[bytes], Any]] = {"text": text, "json": json.loads, 
                                               "msgpack": msgpack, "cbor": cbor}
 
 
-# A whole column: functions of the module, so that the description of a data set can be pickled.
+# Of one sample, and of a whole column: functions of the module, so that the description of a data set can be pickled.
 
-def load_each(kind: str, may_be_packed: bool, column: Sequence[bytes]) -> List[Any]:
-    load = LOADERS[kind]
-    return [load(unpacked(value) if may_be_packed else value) for value in column]
+def load(kind: str, may_be_packed: bool, value: bytes) -> Any:
+    return LOADERS[kind](unpacked(value) if may_be_packed else value)
 
 
 def stacked(column: Sequence[np.ndarray]) -> Any:
     """One array where all shapes and types are equal, as the engine gives it; else the list."""
-    first = column[0]
-    alike = all(value.shape == first.shape and value.dtype == first.dtype for value in column)
+    alike = all(value.shape == column[0].shape and value.dtype == column[0].dtype for value in column)
+    if len(column) == 0:
+        return np.empty(0, np.uint8)
     return np.stack(column) if alike else list(column)
 
 
 def padded(fill: Any, column: Sequence[np.ndarray]) -> Tuple[np.ndarray, np.ndarray]:
     """One array, filled up to the largest shape, and the shapes: (N, …) and int64 (N, dimensions)."""
+    if len(column) == 0:
+        return np.full((0, 0), fill), np.zeros((0, 0), np.int64)
+    dimensions = sorted({value.ndim for value in column})
+    if len(dimensions) > 1:
+        raise CorruptError(f"arrays of {dimensions[0]} and of {dimensions[-1]} dimensions cannot be padded to one shape")
+    kind = np.result_type(*column)
+    if not _holds(kind, fill):
+        raise InvalidError(f"pad={fill!r} cannot be in an array of {kind}")
     shapes = np.array([value.shape for value in column], dtype=np.int64)
-    if shapes.ndim != 2:
-        raise ValueError("arrays of one, two and more dimensions cannot be padded to one shape")
-    result = np.full((len(column), *shapes.max(axis=0)), fill, dtype=np.result_type(*column))
-    for place, value in zip(result, column):
-        place[tuple(slice(0, length) for length in value.shape)] = value
+    result = np.full((len(column), *shapes.max(axis=0, initial=0)), fill, dtype=kind)
+    for number, value in enumerate(column):
+        result[(number, *(slice(0, length) for length in value.shape))] = value
     return result, shapes
+
+
+def _holds(kind: np.dtype, fill: Any) -> bool:
+    """Whether the value stays what it is; a floating point number may be rounded."""
+    if kind.kind in "fc":
+        return True
+    with np.errstate(invalid="ignore"):
+        return bool(np.asarray(fill).astype(kind) == fill)

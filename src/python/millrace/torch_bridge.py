@@ -3,55 +3,122 @@
     loader = torch.utils.data.DataLoader(as_iterable(ds), batch_size=None, num_workers=2)
 
 Without worker processes nothing is gained or lost: the threads are in the engine. With them each worker makes every
-n-th batch of its rank, so that together they give the same batches, once each.
+n-th batch of its rank, so that together they give the same batches, once each. Every iteration over the loader is the
+next epoch.
 """
 from __future__ import annotations
 
-from typing import Any, Iterator
+from typing import Any, Dict, Iterator, Tuple
 
 import numpy
 import torch
 from torch.utils.data import Dataset as TorchDataset
 from torch.utils.data import IterableDataset, get_worker_info
 
+from . import arguments
 from .dataset import Dataset, _rank_and_world
+from .errors import InvalidError, UnsupportedError
+
+
+MOST_EPOCH = 1 << 62  # what tensors count to, with room for those that follow
 
 
 def to_torch(column: Any) -> Any:
     if isinstance(column, numpy.ndarray):
+        if column.dtype == numpy.uint64 and column.size and column.max() > numpy.iinfo(numpy.int64).max:
+            raise InvalidError(f"torch has no uint64, and {column.max()} is no int64")
         if not column.flags.writeable or column.dtype in (numpy.uint16, numpy.uint32, numpy.uint64):
             column = column.astype(numpy.int64) if column.dtype.kind == "u" and column.dtype != numpy.uint8 else column.copy()
         tensor = torch.from_numpy(column)
         return tensor.pin_memory() if torch.cuda.is_available() else tensor
+    if isinstance(column, tuple):  # padded with shapes, or memory with places
+        return tuple(to_torch(one) for one in column)
     if isinstance(column, list) and column and isinstance(column[0], numpy.ndarray):
         return [to_torch(one) for one in column]
     return column
 
 
+class Passes:
+    """Which pass over the data comes next, and where the first of them begins, known alike to all worker processes: to
+    those that stay and to those that are started anew for each pass.
+
+    Every process writes only its own number of passes begun, so nothing needs a lock. One row for each number of workers,
+    because loaders with other numbers of workers may have come before: they are counted by their first worker."""
+
+    MOST_WORKERS = 128
+
+    def __init__(self) -> None:
+        self._first = torch.zeros(2, dtype=torch.int64).share_memory_()  # epoch and batch
+        self._begun = torch.zeros(self.MOST_WORKERS + 1, self.MOST_WORKERS, dtype=torch.int64).share_memory_()
+
+    def restart(self, epoch: int, batch: int) -> None:
+        self._first[0], self._first[1] = epoch, batch
+        self._begun.zero_()
+
+    @property
+    def by_workers(self) -> bool:
+        """Whether worker processes have begun any."""
+        return bool(self._begun[1:].any())
+
+    def begin(self, worker: int, workers: int) -> Tuple[int, int]:
+        """Epoch and first batch of the pass that begins here; without worker processes, 0 of 0."""
+        if workers > self.MOST_WORKERS:
+            raise InvalidError(f"at most {self.MOST_WORKERS} workers can share a data set, not {workers}")
+        counts = self._begun[:, 0].clone()
+        counts[workers] = self._begun[workers, worker]  # its first worker may be counting just now
+        counted = int(counts.sum())
+        self._begun[workers, worker] += 1
+        return int(self._first[0]) + counted, int(self._first[1]) if counted == 0 else 0
+
+    def __setstate__(self, state: Dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        for tensor in (self._first, self._begun):
+            tensor.share_memory_()  # a copy's own; what a worker received is shared already
+
+
 class IterableBatches(IterableDataset):
-    """Batches of a Dataset, one epoch after the other; give it to a DataLoader with batch_size=None."""
+    """Batches of a Dataset; give it to a DataLoader with batch_size=None. Every iteration is the next epoch, from where
+    the Dataset stands on."""
 
     def __init__(self, dataset: Dataset):
         super().__init__()
         self.dataset = dataset.torch()
-        self.epoch = 0
+        self._passes = Passes()
+        self._start_at_position()
+
+    def _start_at_position(self) -> None:
+        position = self.dataset._position
+        self._passes.restart(position.epoch, position.batch)
 
     def set_epoch(self, epoch: int) -> None:
-        self.epoch = epoch
+        """The next iteration is this epoch, from its beginning; also in workers that are already there."""
+        position = self.dataset._position
+        position.epoch, position.batch = arguments.whole("epoch", epoch, most=MOST_EPOCH), 0
+        self._start_at_position()
 
     def __len__(self) -> int:
         return len(self.dataset)
 
     def __iter__(self) -> Iterator[Any]:
-        rank, world = _rank_and_world()
+        # Counted here and not in a generator, which begins only when a batch is asked for: an iteration that is broken
+        # off must count for every worker or for none.
         worker = get_worker_info()
-        if worker is None:
-            with self.dataset.epoch(self.epoch, rank=rank, world=world) as batches:
-                yield from batches
-            self.epoch += 1
-            return
-        yield from self.dataset.every(self.epoch, worker.id, worker.num_workers, rank=rank, world=world)
-        self.epoch += 1
+        share, shares = (worker.id, worker.num_workers) if worker is not None else (0, 0)
+        epoch, start = self._passes.begin(share, shares)
+        rank, world = _rank_and_world()
+        return self.dataset.every(epoch, start + share, max(shares, 1), rank=rank, world=world)
+
+    def state_dict(self) -> Dict[str, Any]:
+        """As Dataset.state_dict(): behind the last batch that the DataLoader gave."""
+        if get_worker_info() is not None or self._passes.by_workers:
+            raise UnsupportedError("worker processes run ahead: which batch was handed out last is not known here",
+                                   hint="use num_workers=0, where the threads of the engine do the work")
+        return self.dataset.state_dict()
+
+    def load_state_dict(self, state: Dict[str, Any]) -> None:
+        """The next iteration goes on behind that batch, with any number of workers."""
+        self.dataset.load_state_dict(state)
+        self._start_at_position()
 
 
 class IndexedSamples(TorchDataset):

@@ -16,10 +16,11 @@ the same samples for Millrace's own loader. ImageFolder, DistributedSampler and 
 """
 from __future__ import annotations
 
+from .group import world
 from .plan import Simulation, local_order
 from .published import DistributedSampler, ImageFolder, Scheduler
 from .shuffle import Dataset, LocalSampler, PartialShuffle, decode_image
-from .store import Sample, Store, world
+from .store import Sample, Store
 
 __all__ = ["Dataset", "DistributedSampler", "ImageFolder", "LocalSampler", "PartialShuffle", "Sample", "Scheduler", "Simulation",
            "Store", "decode_image", "local_order", "world"]

@@ -15,28 +15,28 @@ exchange runs in a thread from scheduling() on, whenever communicate() is called
 from __future__ import annotations
 
 import os
-import socket
 from typing import Any, Callable, List, Optional, Tuple
 
-from .shuffle import Dataset, LocalSampler, PartialShuffle, decode_image
-from .store import Store, read_classes, share, world
+from .. import _core
+from .shuffle import IMAGE_FIELDS, Dataset, LocalSampler, PartialShuffle, decode_image
+from .group import together, world
+from .store import Store
 
 
 class ImageFolder(Dataset):
-    """The images of this rank: a directory per class. Where every rank has a directory of its own, that is its part;
-    where all see the same one, each takes its part of it. The samples are kept in `store` (default: the directory's name
-    with .pls), which is opened where it is there already."""
+    """The images of this rank: a directory per class. Where every rank has images of its own, those are its part; where
+    ranks see the same ones, each takes its part of them; `shared` says which it is where they cannot tell. The class file
+    numbers the classes: by the second column, or else by name. The samples are kept in `store` (default: the directory's
+    name with .pls), which is opened where it is there already."""
 
     def __init__(self, root: str, class_file: Optional[str] = None, transform: Optional[Callable[[Any], Any]] = None,
                  target_transform: Optional[Callable[[int], Any]] = None, loader: Callable[[Any], Any] = decode_image, *,
-                 store: Optional[str] = None, partition: str = "random", seed: int = 0, **options: Any):
+                 store: Optional[str] = None, partition: str = "random", seed: int = 0, shared: Optional[bool] = None, **options: Any):
         root = os.path.normpath(str(root))
-        facts = os.stat(root)
-        group = options.get("group") or world()
-        places = share(group, (socket.gethostname(), facts.st_dev, facts.st_ino))
-        own_share = group.size > 1 and len(set(places)) == group.size
-        opened = Store.ingest(root, store or root + ".pls", partition=partition, seed=seed, classes=read_classes(class_file),
-                              own_share=own_share, **options)
+        classes = together(options.get("group") or world(),
+                           lambda: class_file and _core.pls_read_classes(str(class_file), sort=True))
+        opened = Store.ingest(root, store or root + ".pls", partition=partition, seed=seed, classes=classes, extensions=IMAGE_FIELDS,
+                              shared=shared, **options)
         super().__init__(opened, loader, transform, target_transform)
         self.root = root
 

@@ -1,15 +1,19 @@
 """PartialShuffle: the exchange beside the training loop; LocalSampler and Dataset: what a DataLoader needs."""
 from __future__ import annotations
 
+import atexit
 import contextlib
 import io
-from typing import Any, Callable, Dict, Iterator, Optional
+import os
+import sys
+from typing import Any, Callable, Dict, Iterator, Optional, Set
 
 from .. import _core
 from ..errors import InvalidError
-from .store import Sample, Store, agree, exchange_options, share, world
+from .group import agree, world
+from .store import Sample, Store, exchange_options
 
-IMAGE_FIELDS = ("jpg", "jpeg", "png", "webp", "ppm", "bmp", "tif", "tiff")
+IMAGE_FIELDS = ("jpg", "jpeg", "png", "webp", "ppm", "pgm", "bmp", "tif", "tiff")
 
 
 def decode_image(sample: Sample) -> Any:
@@ -48,10 +52,14 @@ class LocalSampler:
 
     def __init__(self, dataset: Any, seed: int = 0, *, even: bool = True):
         self.store = getattr(dataset, "store", dataset)
-        self.seed, self.even, self.epoch, self.start = seed, even, 0, 0
+        self.seed, self.even, self.epoch = seed, even, 0
+        self.start = 0  # how far the last iteration came
+        self._from = 0  # where the next one begins: a state's place, once
+        if even and self.store.least == 0:
+            raise InvalidError("a rank has no samples, so that with even=True none would train on any: take fewer ranks, or even=False")
 
     def set_epoch(self, epoch: int) -> None:
-        self.epoch, self.start = epoch, 0
+        self.epoch, self.start, self._from = epoch, 0, 0
 
     def __len__(self) -> int:
         pool = self.store.pool
@@ -63,10 +71,10 @@ class LocalSampler:
         pool = self.store.pool
         number, local_rank, local_size = (pool.number, pool.local_rank, pool.local_size) if pool is not None else (0, 0, 1)
         order = _core.pls_local_order(self.seed, self.epoch, number, len(self.store))
-        for place, slot in enumerate(order[local_rank::local_size][: len(self)].tolist()):
-            if place >= self.start:
-                self.start = place + 1
-                yield slot
+        first, self._from = self._from, 0
+        for place, slot in enumerate(order[local_rank::local_size][: len(self)].tolist()[first:], first):
+            self.start = place + 1
+            yield slot
         self.start = 0
 
     def state_dict(self) -> Dict[str, int]:
@@ -75,6 +83,20 @@ class LocalSampler:
 
     def load_state_dict(self, state: Dict[str, int]) -> None:
         self.seed, self.epoch, self.start = state["seed"], state["epoch"], state["start"]
+        self._from = self.start
+
+
+_begun: Set["PartialShuffle"] = set()  # whose exchange is neither committed nor dropped
+
+
+@atexit.register
+def _end_all_ranks() -> None:
+    """A program that ends in the middle of an epoch would let the others wait for it, here and in their gradients."""
+    for shuffle in _begun:
+        if shuffle.group.size > 1 and shuffle._begun_by == os.getpid():
+            print(f"rank {shuffle.group.rank} ended before its exchange was committed: all ranks end, and a restart goes on from "
+                  f"epoch {shuffle.store.epoch}", file=sys.stderr, flush=True)
+            shuffle.group.abort(1)
 
 
 class PartialShuffle:
@@ -108,8 +130,12 @@ class PartialShuffle:
                 self._exchange = _core.PlsExchange(store.directory, exchangers, self.options)
         except Exception as problem:
             failure = problem
-        if store.pool is not None and store.pool.node is not None:
-            agree(store.pool.node, failure)
+        self._settle(failure)
+
+    def _settle(self, failure: Optional[BaseException]) -> None:
+        """Raises the failure; in a node pool all ranks that share the store wait for each other, and fail where one did."""
+        if self.store.pool is not None and self.store.pool.node is not None:
+            agree(self.store.pool.node, failure)
         elif failure is not None:
             raise failure
 
@@ -121,27 +147,30 @@ class PartialShuffle:
     def begin(self) -> None:
         if self._exchange is not None:
             self._exchange.begin()
+        self._begun_by = os.getpid()  # not that of children, which end when they like
+        _begun.add(self)
 
     def commit(self) -> None:
         """All ranks switch to the next epoch, or none."""
+        _begun.discard(self)
+        self._settle(None)  # nobody still reads what the exchange will change
         failure: Optional[BaseException] = None
         try:
             if self._exchange is not None:
                 self._exchange.commit()
         except Exception as problem:
             failure = problem
-        if self.store.pool is not None and self.store.pool.node is not None:
-            agree(self.store.pool.node, failure)
-        elif failure is not None:
-            raise failure
+        self._settle(failure)
 
     def cancel(self) -> None:
+        """Drops the exchange on all ranks; waits until they are there."""
+        _begun.discard(self)
         if self._exchange is not None:
             self._exchange.cancel()
 
     @contextlib.contextmanager
     def epoch(self, epoch: int) -> Iterator["PartialShuffle"]:
-        """Exchanges while the body runs; commits at its end. An exception in the body drops the exchange."""
+        """Exchanges while the body runs; commits at its end. An exception in the body drops the exchange, on all ranks."""
         if epoch > self.store.epoch:
             raise InvalidError(f"epoch {epoch} cannot be exchanged: the store is at epoch {self.store.epoch}")
         if epoch < self.store.epoch:  # committed before a restart
@@ -150,10 +179,16 @@ class PartialShuffle:
         self.begin()
         try:
             yield self
-        except BaseException:
+        except BaseException as problem:  # also sys.exit: the others would wait
+            with contextlib.suppress(Exception):  # the trainer's own is the one to be seen
+                self._settle(problem)
             self.cancel()
             raise
-        self.commit()
+        try:
+            self.commit()
+        except Exception:
+            self.cancel()  # a rank of the node failed
+            raise
 
     def stats(self) -> Dict[str, Any]:
         """Sent and received, messages, seconds that were exposed to the trainer, label distance before the last exchange."""
@@ -181,4 +216,4 @@ class PartialShuffle:
             raise InvalidError(f"the store is at epoch {self.store.epoch}, behind the state's {state['epoch']}: is it another one?")
 
 
-__all__ = ["Dataset", "LocalSampler", "PartialShuffle", "decode_image", "share"]
+__all__ = ["Dataset", "LocalSampler", "PartialShuffle", "decode_image"]

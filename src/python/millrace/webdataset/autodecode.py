@@ -15,8 +15,7 @@ from typing import Any, Callable, Iterable, List, Optional
 
 import numpy as np
 
-from .. import fields
-from ..errors import DeniedError
+from .. import _core, errors, fields
 from . import utils
 
 pytorch_weights_only = os.environ.get("WDS_PYTORCH_WEIGHTS_ONLY", "0") == "1"
@@ -38,7 +37,7 @@ def _extension(key: str) -> str:
 
 def unpickle_loads(data: bytes) -> Any:
     if not utils.allowed("pickle"):
-        raise DeniedError("a pickle can run any program: it is not loaded",
+        raise errors.DeniedError("a pickle can run any program: it is not loaded",
                           hint="set MILLRACE_ALLOW_PICKLE=1 if you trust who wrote the shards")
     import pickle
 
@@ -55,7 +54,7 @@ def torch_loads(data: bytes) -> Any:
     try:
         return torch.load(stream, map_location="cpu", weights_only=True)
     except Exception as error:
-        raise DeniedError(f"a .pth field does not load as plain tensors: {error}",
+        raise errors.DeniedError(f"a .pth field does not load as plain tensors: {error}",
                           hint="set MILLRACE_ALLOW_PICKLE=1 if you trust who wrote the shards") from error
 
 
@@ -101,6 +100,25 @@ imagespecs.update({"torch": ("torch", "float", "rgb"), "pil": ("pil", None, "rgb
                    "pilrgb": ("pil", None, "rgb"), "pilrgba": ("pil", None, "rgba")})
 
 
+def _by_engine(data: bytes, mode: str) -> Optional[np.ndarray]:
+    """The same pixels as PIL's, without holding the interpreter; None for what PIL alone reads, or reads otherwise: other
+    formats, damage that it passes over, and 16 bits a sample."""
+    is_png = data[:8] == b"\x89PNG\r\n\x1a\n"
+    if is_png and data[24:25] == b"\x10":
+        return None
+    try:
+        return _core.decode_image(data, {"l": 1, "rgb": 3, "rgba": 4}[mode])
+    except errors.Error:
+        return None
+
+
+def _by_pil(data: bytes, mode: str) -> Any:
+    import PIL.Image
+
+    with io.BytesIO(data) as stream:
+        return PIL.Image.open(stream).convert(mode.upper())
+
+
 class ImageHandler:
     """Images as the specification says: numpy (HWC), torch (CHW) or PIL; uint8 or float from 0 to 1; l, rgb, rgba."""
 
@@ -113,14 +131,12 @@ class ImageHandler:
     def __call__(self, key: str, data: bytes) -> Any:
         if _extension(key).lower() not in self.extensions:
             return None
-        import PIL.Image
-
         container, number, mode = imagespecs[self.imagespec]
-        with io.BytesIO(data) as stream:
-            image = PIL.Image.open(stream).convert(mode.upper())
         if container == "pil":
-            return image
-        pixels = np.asarray(image)
+            return _by_pil(data, mode)
+        pixels = _by_engine(data, mode)
+        if pixels is None:
+            pixels = np.asarray(_by_pil(data, mode))
         if number == "float":
             pixels = pixels.astype(np.float32) / 255.0
         if container == "numpy":

@@ -1,0 +1,18 @@
+// What the system says, against what it says elsewhere.
+#include "base/memory_info.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+namespace millrace {
+namespace {
+
+TEST(MemoryInfoTest, IsSomeButNotMoreThanTheMachineHas) {
+  const auto all =
+      static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+  EXPECT_GT(available_memory(), 1 << 20);
+  EXPECT_LE(available_memory(), all);
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,103 @@
+// Requests and what they are taken for.
+#include "cluster/operation.h"
+
+#include <gtest/gtest.h>
+
+namespace millrace::cluster {
+namespace {
+
+struct Request {
+  net::RequestHead head;
+  std::vector<net::QueryItem> query;
+
+  Request(std::string_view method, std::vector<net::QueryItem> items = {}) : query(std::move(items)) {
+    head.method = method;
+  }
+  Asked asked(Scope scope) const { return resolve(scope, head, query); }
+  Status checked(Scope scope) const { return check_supported(asked(scope).operation, head, query); }
+};
+
+const std::vector<std::string> kMarks = {"delete", "uploads", "uploadId", "tagging", "acl", "partNumber", ""};
+
+TEST(OperationTest, OnlyAPlainBatchIsReadByAPost) {
+  const Request batch("POST", {{"batch", ""}});
+  EXPECT_EQ(batch.asked(Scope::kBucket).operation, Operation::kGetBatch);
+  EXPECT_EQ(batch.asked(Scope::kBucket).right, Right::kRead);
+  EXPECT_TRUE(batch.checked(Scope::kBucket));
+  for (const char* method : {"PUT", "POST", "DELETE", "PATCH"}) {
+    for (const std::string& mark : kMarks) {
+      for (const Scope scope : {Scope::kBucket, Scope::kObject}) {
+        const Request both(method, {{mark, ""}, {"batch", ""}});
+        const Asked asked = both.asked(scope);
+        if (asked.operation == Operation::kGetBatch) continue;
+        EXPECT_EQ(asked.right, Right::kWrite) << method << " " << mark;
+        EXPECT_FALSE(both.checked(scope)) << method << " " << mark;
+      }
+    }
+  }
+}
+
+TEST(OperationTest, TheRightFollowsFromTheOperation) {
+  EXPECT_EQ(Request("GET").asked(Scope::kObject).right, Right::kRead);
+  EXPECT_EQ(Request("HEAD").asked(Scope::kBucket).operation, Operation::kHeadBucket);
+  EXPECT_EQ(Request("PUT").asked(Scope::kObject).right, Right::kWrite);
+  EXPECT_EQ(Request("DELETE", {{"uploadId", "u"}}).asked(Scope::kObject).operation, Operation::kAbortUpload);
+  EXPECT_EQ(Request("PROPFIND").asked(Scope::kObject).operation, Operation::kNone);
+  EXPECT_EQ(Request("PROPFIND").asked(Scope::kObject).right, Right::kWrite);
+}
+
+TEST(OperationTest, AHeaderMakesAPutACopy) {
+  Request put("PUT");
+  put.head.headers.push_back({"X-Amz-Copy-Source", "/a/b"});
+  EXPECT_EQ(put.asked(Scope::kObject).operation, Operation::kCopyObject);
+  put.query = {{"uploadId", "u"}, {"partNumber", "1"}};
+  EXPECT_EQ(put.asked(Scope::kObject).operation, Operation::kCopyPart);
+  EXPECT_TRUE(put.checked(Scope::kObject));
+}
+
+TEST(OperationTest, WhatAWriteDoesNotKnowIsRefused) {
+  for (const char* name :
+       {"renameObject", "restore", "torrent", "legal-hold", "encryption", "sub", "partNumber"}) {
+    EXPECT_EQ(Request("PUT", {{name, ""}}).checked(Scope::kObject).error().code(), Code::kUnsupported)
+        << name;
+    EXPECT_FALSE(Request("DELETE", {{name, ""}}).checked(Scope::kBucket)) << name;
+  }
+  EXPECT_FALSE(Request("PUT", {{"X-Amz-Meta-Hoisted", "x"}}).checked(Scope::kObject));
+  EXPECT_FALSE(Request("DELETE", {{"versionId", "7"}}).checked(Scope::kObject));
+}
+
+TEST(OperationTest, WhatClientsAddToEveryRequestIsTaken) {
+  const Request link("PUT", {{"x-id", "PutObject"},
+                             {"X-Amz-Algorithm", "AWS4-HMAC-SHA256"},
+                             {"X-Amz-SignedHeaders", "host"},
+                             {"x-amz-checksum-crc32", "AAAAAA=="}});
+  EXPECT_TRUE(link.checked(Scope::kObject));
+  EXPECT_TRUE(Request("DELETE", {{"versionId", "null"}}).checked(Scope::kObject));
+  EXPECT_TRUE(Request("GET", {{"response-content-type", "a/b"}, {"v", "3"}}).checked(Scope::kObject));
+  EXPECT_FALSE(Request("GET", {{"torrent", ""}}).checked(Scope::kObject));
+}
+
+TEST(OperationTest, HeadersThatAskForMoreAreRefused) {
+  const std::vector<std::pair<net::HeaderView, bool>> cases = {
+      {{"x-amz-acl", "private"}, true},
+      {{"x-amz-acl", "public-read"}, false},
+      {{"X-Amz-Storage-Class", "STANDARD"}, true},
+      {{"X-Amz-Storage-Class", "GLACIER"}, false},
+      {{"x-amz-server-side-encryption", "AES256"}, false},
+      {{"x-amz-server-side-encryption-customer-key", "k"}, false},
+      {{"x-amz-write-offset-bytes", "5"}, false},
+      {{"x-amz-rename-source", "/a/b"}, false},
+      {{"x-amz-object-lock-mode", "GOVERNANCE"}, false},
+      {{"x-amz-website-redirect-location", "/x"}, false},
+      {{"x-amz-grant-read", "id=x"}, false},
+      {{"x-amz-meta-x-amz-acl", "public-read"}, true},
+  };
+  for (const auto& [header, good] : cases) {
+    Request put("PUT");
+    put.head.headers.push_back(header);
+    EXPECT_EQ(put.checked(Scope::kObject).has_value(), good) << header.name << ": " << header.value;
+  }
+}
+
+}  // namespace
+}  // namespace millrace::cluster

@@ -1,0 +1,101 @@
+"""Arguments checked where they are given, so that an error names them and not what the engine made of them."""
+from __future__ import annotations
+
+import operator
+import os
+from typing import Any, Iterable, List, Optional, Sequence, Tuple, Union
+
+import numpy
+
+from . import _core
+from .errors import InvalidError, InvalidTypeError
+
+MOST = (1 << 64) - 1
+MOST_SIDE = (1 << 32) - 1
+MOST_THREADS = 256
+
+Names = Union[str, "os.PathLike[str]", Sequence[Union[str, "os.PathLike[str]"]]]
+
+
+def whole(name: str, value: Any, least: Optional[int] = 0, most: int = MOST) -> int:
+    """A whole number, of Python or numpy."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise InvalidTypeError(f"{name} is a whole number, not {value!r}") from None
+    if least is not None and number < least:
+        raise InvalidError(f"{name} is {least} or more, not {number}")
+    if number > most:
+        raise InvalidError(f"{name} is at most {most}, not {number}")
+    return number
+
+
+def real(name: str, value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise InvalidTypeError(f"{name}: {value!r} is not a number") from None
+
+
+def reals(name: str, values: Any, count: Optional[int] = None) -> Tuple[float, ...]:
+    """So many numbers; without `count`, one or more."""
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise InvalidTypeError(f"{name} is a row of numbers, not {values!r}")
+    found = tuple(real(name, value) for value in values)
+    if not found or (count is not None and len(found) != count):
+        raise InvalidError(f"{name} has {count or 'one or more'} numbers, not {len(found)}")
+    return found
+
+
+def byte_count(name: str, value: Any) -> int:
+    """Bytes as a number, or as "2GiB"."""
+    if not isinstance(value, str):
+        return whole(name, value)
+    try:
+        return _core.parse_bytes(value)
+    except InvalidError as error:
+        raise InvalidError(f"{name}: {error.args[0]}", hint=error.hint) from None
+
+
+def one_of(name: str, value: Any, choices: Sequence[str]) -> str:
+    if value not in choices:
+        raise InvalidError(f"{name} is {', '.join(choices[:-1])} or {choices[-1]}, not {value!r}")
+    return value
+
+
+def path(name: str, value: Any) -> str:
+    try:
+        return os.fsdecode(value)
+    except TypeError:
+        raise InvalidTypeError(f"{name} is a path, not {value!r}") from None
+
+
+def addresses(name: str, value: Any) -> List[str]:
+    """One name or several, each a string or a path."""
+    one_name = (str, os.PathLike)
+    found = [value] if isinstance(value, one_name) else list(value) if isinstance(value, Iterable) else [value]
+    if not all(isinstance(one, one_name) for one in found):
+        raise InvalidTypeError(f"{name} are paths or addresses, one or several, not {value!r}")
+    return [path(name, one) for one in found]
+
+
+def words(fields: Any) -> List[str]:
+    """The alternatives of "jpg;png", or of a list."""
+    found = fields.split(";") if isinstance(fields, str) else fields
+    try:
+        return [word.strip().lstrip(".").lower() for word in found if word.strip()]
+    except (AttributeError, TypeError):
+        raise InvalidTypeError(f'fields are "jpg;png" or a list of names, not {fields!r}') from None
+
+
+def row(name: str, values: Any) -> numpy.ndarray:
+    """Whole numbers or truths, as an array."""
+    try:
+        found = numpy.asarray(values if hasattr(values, "__array__") else list(values))
+    except (TypeError, ValueError):
+        raise InvalidTypeError(f"{name} is a row of whole numbers, not {values!r}") from None
+    if found.size == 0:
+        return numpy.zeros(0, numpy.int64)
+    if found.ndim != 1 or found.dtype.kind not in "iub":
+        raise InvalidTypeError(f"{name} is a row of whole numbers, not an array of {found.ndim} dimensions and {found.dtype}")
+    return found
