@@ -17,6 +17,14 @@ constexpr size_t kOpenFiles = 64;
 Error stopped() {
   return make_error(Code::kCancelled, "the loader was stopped");
 }
+// Where a shard is elsewhere too, that is better than waiting.
+transfer::Settings settings_for(const Catalogue& catalogue) {
+  transfer::Settings settings = catalogue.stores().settings();
+  for (const Shard& shard : catalogue.shards()) {
+    if (shard.sources.size() > 1) settings.patience_ms = 0;
+  }
+  return settings;
+}
 }  // namespace
 
 class Stream {
@@ -99,7 +107,7 @@ class Stream {
 Fetcher::Fetcher(const Catalogue& catalogue, unsigned threads, BlockCache* cache, Meters& meters)
     : catalogue_(catalogue),
       lifeline_(std::make_shared<net::Lifeline>()),
-      stores_(catalogue.stores().settings(), lifeline_),
+      stores_(settings_for(catalogue), lifeline_),
       cache_(cache),
       meters_(meters) {
   for (unsigned i = 0; i < threads; ++i) threads_.emplace_back([this] { run(); });

@@ -33,6 +33,11 @@ bool may_pass(int status) {
   return status == 429 || status == 500 || status == 502 || status == 503 || status == 504;
 }
 
+bool is_away(const Result<Response>& answer) {
+  if (!answer) return answer.error().code() == Code::kUnavailable;
+  return answer->status() == 502 || answer->status() == 503 || answer->status() == 504;
+}
+
 uint16_t port_of(const Url& url) {
   if (url.port != 0) return url.port;
   return url.scheme == "https" ? 443 : 80;
@@ -61,7 +66,10 @@ int64_t pause_before(int attempt, const Response* answer) {
     if (const std::string* after = answer->find_header("retry-after")) {
       int64_t seconds = 0;
       const auto [end, failure] = std::from_chars(after->data(), after->data() + after->size(), seconds);
-      if (failure == std::errc{} && seconds >= 0) return std::min(seconds * 1000, kLongestRetryAfterMs);
+      // Also one that always says 0 is not asked faster and faster.
+      const int64_t least = std::min(kFirstPauseMs / 10 * attempt, kLongestPauseMs);
+      if (failure == std::errc{} && seconds >= 0)
+        return std::max(least, std::min(seconds, kLongestRetryAfterMs / 1000) * 1000);
     }
   }
   const int64_t pause = std::min(kFirstPauseMs << std::min(attempt, 16), kLongestPauseMs);
@@ -123,6 +131,14 @@ class Client::Pool {
     Host& host = hosts_[place];
     if (host.idle.size() < kMaxIdlePerHost) host.idle.push_back(std::move(wire));
   }
+  void note_answer(const std::string& place) {
+    const std::lock_guard lock(mutex_);
+    hosts_[place].answered = true;
+  }
+  bool has_answered(const std::string& place) {
+    const std::lock_guard lock(mutex_);
+    return hosts_[place].answered;
+  }
   void release(const std::string& place) {
     {
       const std::lock_guard lock(mutex_);
@@ -135,6 +151,7 @@ class Client::Pool {
   struct Host {
     std::vector<std::unique_ptr<Wire>> idle;
     size_t taken = 0;
+    bool answered = false;
   };
   const ClientOptions& options_;
   std::mutex mutex_;
@@ -249,9 +266,14 @@ Status Client::pause(int64_t ms) const {
 
 Result<Response> Client::send_with_retries(const Request& request,
                                            const std::optional<Credentials>& credentials) {
+  const std::string place = place_of(request.url);
+  const uint64_t patient_until_us = steady_us() + static_cast<uint64_t>(options_.patience_ms) * 1000;
   for (int attempt = 0;; ++attempt) {
     auto response = send_once(request, credentials);
-    const bool last = attempt + 1 >= options_.most_attempts || !may_repeat(request);
+    const bool away = is_away(response);
+    if (response && !away) pool_->note_answer(place);
+    const bool waited_for = away && steady_us() < patient_until_us && pool_->has_answered(place);
+    const bool last = !may_repeat(request) || (attempt + 1 >= options_.most_attempts && !waited_for);
     if (response && (last || !may_pass(response->status()))) return response;
     if (!response && (last || response.error().code() != Code::kUnavailable)) return response;
     const int64_t wait_ms = pause_before(attempt, response ? &*response : nullptr);

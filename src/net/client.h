@@ -37,6 +37,8 @@ struct ClientOptions {
   std::optional<Credentials> credentials;  // every request is signed with them
   std::string user_agent = "millrace";
   int most_attempts = 5;
+  // A host that answered before may be away for so long, say while it is started again.
+  int64_t patience_ms = 60'000;
   std::shared_ptr<Lifeline> lifeline;  // may be null; cutting it ends every call
 };
 

@@ -166,6 +166,31 @@ TEST(ClientTest, RepeatingHasALimit) {
   EXPECT_EQ(server.asked().size(), 5U);
 }
 
+// The first answer, so many others, and then the first one for good.
+std::vector<int> statuses_with(int status, int times, const ClientOptions& options) {
+  ScriptServer server([&](const Asked& asked) {
+    const bool in_order = asked.number == 0 || asked.number > times;
+    return in_order ? ScriptServer::ok("x") : ScriptServer::status(status, "", "Retry-After: 0\r\n");
+  });
+  const auto client = make_client(options);
+  std::vector<int> statuses;
+  for (int i = 0; i < 2; ++i) {
+    const auto response = client->send(make_get(server.url()));
+    statuses.push_back(response ? response->status() : 0);
+  }
+  return statuses;
+}
+
+TEST(ClientTest, AHostThatAnsweredBeforeIsWaitedFor) {
+  ClientOptions options;
+  options.most_attempts = 2;
+  for (const int away : {502, 503, 504})
+    EXPECT_EQ(statuses_with(away, 8, options), (std::vector{200, 200})) << away;
+  EXPECT_EQ(statuses_with(500, 8, options), (std::vector{200, 500})) << "it is there, and fails";
+  options.patience_ms = 0;
+  EXPECT_EQ(statuses_with(503, 8, options), (std::vector{200, 503}));
+}
+
 TEST(ClientTest, AKeptConnectionThatTheServerClosedIsReplaced) {
   ScriptServer server([](const Asked&) {
     Answer answer = ScriptServer::ok("x");

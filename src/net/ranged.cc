@@ -106,15 +106,11 @@ Status RangedReader::take_whole(Response& response) {
 }
 
 Status RangedReader::mend(Error failure) {
-  while (true) {
-    const bool may_pass = failure.code() == Code::kTruncated || failure.code() == Code::kUnavailable;
-    if (!may_pass || resumes_ == kMaxResumes) return std::move(failure).within(url_.text());
-    MR_TRY(client_.pause(kFirstPauseMs * resumes_));
-    ++resumes_;
-    auto done = request();
-    if (done) return {};
-    failure = done.take_error();
-  }
+  const bool may_pass = failure.code() == Code::kTruncated || failure.code() == Code::kUnavailable;
+  if (!may_pass || resumes_ == kMaxResumes) return std::move(failure).within(url_.text());
+  MR_TRY(client_.pause(kFirstPauseMs * resumes_));
+  ++resumes_;
+  return request();
 }
 
 Result<uint64_t> RangedReader::skip(uint64_t bytes) {

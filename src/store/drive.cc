@@ -301,7 +301,10 @@ Error Drive::note(Error error) {
 Drive::Space Drive::space() {
   std::lock_guard lock(mutex_);
   const uint64_t now = steady_us();
-  if (space_us_ != 0 && now - space_us_ < kSpaceAge_us) return space_;
+  // Close to the end every look is a new one: many writers take more than the reserve while a look ages.
+  const bool close =
+      space_.free_bytes < 4 * reserve_bytes_ || space_.free_inodes < 4 * space_.inode_reserve();
+  if (space_us_ != 0 && !close && now - space_us_ < kSpaceAge_us) return space_;
   struct statvfs facts = {};
   if (::statvfs(path_.c_str(), &facts) == 0) {
     space_ = {facts.f_blocks * facts.f_frsize, facts.f_bavail * facts.f_frsize, facts.f_files,
@@ -313,9 +316,7 @@ Drive::Space Drive::space() {
 
 bool Drive::has_room(uint64_t bytes) {
   const Space now = space();
-  // The index needs a few files of its own to go on.
-  const uint64_t inode_reserve = std::min<uint64_t>(256, now.total_inodes / 20);
-  if (now.total_inodes != 0 && now.free_inodes <= inode_reserve) return false;
+  if (now.total_inodes != 0 && now.free_inodes <= now.inode_reserve()) return false;
   return now.free_bytes >= reserve_bytes_ + reserved_ + bytes;
 }
 

@@ -5,6 +5,7 @@
 // succeeds; it is still read. Any thread, but for open and close.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -120,6 +121,8 @@ class Drive {
     uint64_t free_bytes = 0;
     uint64_t total_inodes = 0;
     uint64_t free_inodes = 0;
+    // The index needs a few files of its own to go on.
+    uint64_t inode_reserve() const { return std::min<uint64_t>(256, total_inodes / 20); }
   };
 
   Drive() = default;

@@ -60,6 +60,17 @@ void read_aws_settings(Settings& settings) {
   if (!keys.access_key.empty() && !keys.secret_key.empty()) settings.aws_credentials = std::move(keys);
 }
 
+// A span of time from the environment, if it is there.
+Result<std::optional<int64_t>> read_ms(const char* name, uint64_t least_seconds, std::string_view meaning) {
+  const std::string text = environment(name);
+  if (text.empty()) return std::optional<int64_t>();
+  const auto seconds = parse_seconds(text);
+  constexpr uint64_t kMostSeconds = 366 * 86400;
+  if (!seconds || *seconds < least_seconds || *seconds > kMostSeconds)
+    return make_error(Code::kInvalid, "{} is {}: {}", name, text, meaning);
+  return std::optional(static_cast<int64_t>(*seconds) * 1000);
+}
+
 }  // namespace
 
 Profile read_profile(std::string_view text, std::string_view section) {
@@ -94,15 +105,13 @@ Result<Settings> read_settings() {
   if (!access.empty()) settings.credentials = net::Credentials{access, secret, "", "us-east-1"};
   read_aws_settings(settings);
   settings.ca_file = environment("MILLRACE_CA_FILE");
-  if (const std::string text = environment("MILLRACE_TIMEOUT"); !text.empty()) {
-    const auto seconds = parse_seconds(text);
-    if (!seconds || *seconds == 0) {
-      return make_error(Code::kInvalid, "MILLRACE_TIMEOUT is {}: how long a store may be silent, such as 30s",
-                        text);
-    }
-    settings.timeouts.io_ms = static_cast<int64_t>(*seconds) * 1000;
-    settings.timeouts.connect_ms = std::min(settings.timeouts.connect_ms, settings.timeouts.io_ms);
+  if (const auto ms = MR_TRY(read_ms("MILLRACE_TIMEOUT", 1, "how long a store may be silent, such as 30s"))) {
+    settings.timeouts.io_ms = *ms;
+    settings.timeouts.connect_ms = std::min(settings.timeouts.connect_ms, *ms);
   }
+  if (const auto ms =
+          MR_TRY(read_ms("MILLRACE_PATIENCE", 0, "how long a store may be away, such as 5m, or 0")))
+    settings.patience_ms = *ms;
   if (!environment("MILLRACE_INSECURE_TLS").empty()) settings.verify = net::Verify::kInsecure;
   return settings;
 }
@@ -141,6 +150,7 @@ Result<Store*> Stores::open(const std::string& shown, const net::Url& endpoint,
   options.verify = settings_.verify;
   options.ca_file = settings_.ca_file;
   options.timeouts = settings_.timeouts;
+  options.patience_ms = settings_.patience_ms;
   options.connections_per_host = kMaxConnections;
   options.credentials = std::move(credentials);
   options.lifeline = lifeline_;

@@ -30,6 +30,7 @@ struct Settings {
   net::Verify verify = net::Verify::kPeer;
   std::string ca_file;
   net::Timeouts timeouts;
+  int64_t patience_ms = net::ClientOptions().patience_ms;
 };
 Result<Settings> read_settings();
 // The settings of one section in the text of ~/.aws/credentials or ~/.aws/config.

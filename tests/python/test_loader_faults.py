@@ -502,6 +502,9 @@ def test_a_node_killed_and_started_again_in_an_epoch_is_found_again(node, shards
             found += zip(keys, values, labels.tolist())
             if number == 1:
                 node.kill()
-                node.start()
+                # Longer than the attempts at a store that never answered take: the epoch waits for it.
+                starter = threading.Timer(4, node.start)
+                starter.start()
+    starter.join()
     assert found == samples(barely_ahead(str(shards / NAMES)))
     assert sent_bytes(node) > 500_000, "everything had been fetched before the node died"
