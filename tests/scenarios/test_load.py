@@ -109,10 +109,17 @@ def test_a_run_begins_and_ends_where_it_is_told(millrace, shards):
     assert loaded(millrace, shards, "--batch", 10, "--batches", 400)["batches"] == 10
 
 
+def simulated(millrace, *words):
+    """With an accelerator. A computer that is too busy to simulate one says so, beside the figure that does not count."""
+    outcome = millrace("load", *words, "--au", "resnet50-h100", code=None)
+    assert outcome.code == (1 if "overslept" in outcome.err else 0), outcome.err
+    return outcome.text
+
+
 def test_an_accelerator_is_busy_for_a_share_of_the_time(millrace, shards):
-    report = loaded(millrace, shards, "--batch", 25, "--au", "resnet50-h100")
+    report = json.loads(simulated(millrace, shards, "--batch", 25, "--json"))
     assert report["accelerator"] == "resnet50-h100" and 0 < report["accelerator_utilisation"] <= 1
-    said = millrace("load", shards, "--au", "resnet50-h100").text.splitlines()[-1]
+    said = simulated(millrace, shards).splitlines()[-1]
     assert said.startswith("accelerator utilisation: ") and "resnet50-h100" in said
     assert 0 < float(said.split()[2]) <= 1
 
