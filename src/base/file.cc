@@ -107,6 +107,17 @@ Result<size_t> File::read_at(uint64_t offset, std::span<std::byte> into) {
   return done;
 }
 
+Status File::write_at(uint64_t offset, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t done = retried(
+        [&] { return ::pwrite(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset)); });
+    if (done < 0) return errno_error("writing", name_);
+    offset += static_cast<uint64_t>(done);
+    bytes.remove_prefix(static_cast<size_t>(done));
+  }
+  return {};
+}
+
 Status File::write_all(std::string_view bytes) {
   return write_all(bytes, {});
 }

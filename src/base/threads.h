@@ -1,6 +1,7 @@
-// run_threads: the same work on several threads, started and joined together.
+// Work on several threads, started and joined together.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 
 #include "base/result.h"
@@ -15,8 +16,12 @@ inline constexpr unsigned kMaxThreads = 256;
 // what it does and returns when there is nothing left.
 Status run_threads(unsigned count, const std::function<void()>& work);
 
-// The same with one more piece of work on the calling thread, which the others serve: `foreground` runs while
-// they do, and must make them return in the end. It runs even if no thread could be started.
+// work(0) to work(count - 1), each once, taken in turn by up to so many threads. After a failure none is
+// begun any more, and the first failure is given back.
+Status run_each(size_t count, unsigned threads, const std::function<Status(size_t number)>& work);
+
+// As run_threads, with one more piece of work on the calling thread, which the others serve: `foreground`
+// runs while they do, and must make them return in the end. It runs even if no thread could be started.
 Status run_threads_beside(unsigned count, const std::function<void()>& work,
                           const std::function<void(unsigned started)>& foreground);
 

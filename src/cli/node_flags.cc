@@ -60,9 +60,9 @@ Status NodeFlags::load(cluster::Config& config, Settings& settings) const {
 
 std::vector<DoubtfulVariable> doubtful_variables(const Settings& settings) {
   // Variables of the other verbs, of Python and of tests.
-  const std::vector<std::string> others = {"endpoint",   "access_key",   "secret_key",  "timeout",
-                                           "ca_file",    "insecure_tls", "allow_pipe",  "allow_pickle",
-                                           "mpi_module", "crash_at",     "fuzz_seconds"};
+  const std::vector<std::string> others = {"endpoint",     "access_key", "secret_key",   "timeout",
+                                           "patience",     "ca_file",    "insecure_tls", "allow_pipe",
+                                           "allow_pickle", "mpi_module", "crash_at",     "fuzz_seconds"};
   std::vector<std::string> names;
   for (const Settings::Option& option : settings.options()) names.push_back(option.name);
   std::vector<DoubtfulVariable> doubts;

@@ -49,9 +49,18 @@ Result<exchange::Ranks> make_ranks(const SimulateFlags& flags) {
     if (there == 0)
       return make_error(Code::kNotFound, "{}: there are no sample stores", flags.root)
           .with_hint("make them with millrace pls ingest");
-    for (uint32_t rank = 0; rank < there; ++rank)
-      ranks.push_back(MR_TRY(exchange::read_current(exchange::rank_directory(flags.root, rank))).residents());
-    return ranks;
+    uint64_t found = 0;
+    uint64_t samples = 0;
+    for (uint32_t rank = 0; rank < there; ++rank) {
+      const auto manifest = MR_TRY(exchange::read_current(exchange::rank_directory(flags.root, rank)));
+      ranks.push_back(manifest.residents());
+      found += manifest.records.size();
+      samples = manifest.samples;
+    }
+    if (found == samples) return ranks;
+    return make_error(Code::kInvalid, "{}: {} stores hold {} of {} samples", flags.root, there, found,
+                      samples)
+        .with_hint("bring all rank-* directories below one root; millrace pls verify says what is wrong");
   }
   if (flags.ranks > exchange::kMaxRanks || flags.ranks > flags.samples)
     return make_error(Code::kInvalid, "{} samples cannot be dealt to {} ranks", flags.samples, flags.ranks);

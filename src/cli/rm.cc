@@ -1,7 +1,6 @@
 // millrace rm: objects go.
-#include <atomic>
+#include <cstdint>
 #include <map>
-#include <optional>
 
 #include "base/threads.h"
 #include "base/units.h"
@@ -19,20 +18,15 @@ struct RmFlags {
 
 // S3 deletes what is not there without a word; a person who names objects wants to know. Takes them out.
 Result<std::vector<std::string>> take_missing(std::vector<transfer::Choice>& choices) {
-  std::vector<std::optional<Result<bool>>> found(choices.size());
-  std::atomic<size_t> next = 0;
-  const auto threads = static_cast<unsigned>(std::min<size_t>(kDefaultStreams, choices.size()));
-  MR_TRY(run_threads(threads, [&] {
-    for (size_t i = next++; i < choices.size(); i = next++) {
-      if (choices[i].is_listed) continue;
-      auto head = transfer::find_head(choices[i].location);
-      found[i] = head ? Result<bool>(head->has_value()) : Result<bool>(head.take_error());
-    }
+  std::vector<uint8_t> is_there(choices.size(), 1);  // a byte each: threads write beside each other
+  MR_TRY(run_each(choices.size(), kDefaultStreams, [&](size_t i) -> Status {
+    if (!choices[i].is_listed) is_there[i] = MR_TRY(transfer::find_head(choices[i].location)).has_value();
+    return {};
   }));
   std::vector<std::string> missing;
   std::vector<transfer::Choice> there;
   for (size_t i = 0; i < choices.size(); ++i) {
-    if (!found[i] || MR_TRY(std::move(*found[i]))) {
+    if (is_there[i]) {
       there.push_back(std::move(choices[i]));
     } else {
       missing.push_back(choices[i].location.text());

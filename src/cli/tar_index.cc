@@ -1,5 +1,4 @@
 // millrace tar index: makes or refreshes the indexes of existing shards.
-#include <atomic>
 
 #include "base/threads.h"
 #include "base/units.h"
@@ -50,9 +49,9 @@ Status run(Shell& shell, const IndexFlags& flags) {
   std::vector<Outcome> outcomes(names.size());
   {
     const auto bar = shell.bar("indexing");
-    std::atomic<size_t> next = 0;
-    MR_TRY(run_threads(static_cast<unsigned>(std::min<size_t>(flags.jobs, names.size())), [&] {
-      for (size_t i = next++; i < names.size(); i = next++) outcomes[i] = index_one(names[i], flags, options);
+    MR_TRY(run_each(names.size(), flags.jobs, [&](size_t i) -> Status {
+      outcomes[i] = index_one(names[i], flags, options);
+      return {};
     }));
   }
   uint64_t samples = 0;

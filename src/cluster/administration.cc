@@ -241,8 +241,7 @@ net::Task<Status> change(Call& call, NodeView view, std::string_view what) {
       return bucket_json(*MR_TRY(get_bucket(store, name)));
     };
   } else {
-    Refusal refusal{"NotFound",
-                    fmt::format("nothing can be changed at /-/{} in this way", printable(what, 64)), ""};
+    Refusal refusal{"InvalidArgument", "a drive is changed with \"action\" and \"path\"", ""};
     co_return co_await call.refuse(std::move(refusal));
   }
   co_return co_await answer(call, std::move(work));

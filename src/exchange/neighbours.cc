@@ -1,8 +1,6 @@
 // Paths told, tried, and the outcome told.
 #include "exchange/neighbours.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -18,11 +16,6 @@ using Json = nlohmann::json;
 
 std::string text_of(const Json& value) {
   return value.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
-bool is_removed(const File& file) {
-  struct stat found{};
-  return ::fstat(file.descriptor(), &found) != 0 || found.st_nlink == 0;
 }
 
 }  // namespace
@@ -57,16 +50,23 @@ Result<std::shared_ptr<Neighbours>> Neighbours::meet(Group& group, const std::st
 }
 
 void Neighbours::forget_removed() {
-  std::erase_if(segments_, [](const auto& one) { return is_removed(one.second.file); });
+  std::erase_if(segments_, [&](const auto& one) {
+    return find_identity(path_of(one.first.first, one.first.second)) != one.second.identity;
+  });
 }
 
 Status Neighbours::open(uint32_t rank, uint32_t segment) {
   if (segments_.contains({rank, segment})) return {};
+  const std::string path = path_of(rank, segment);
   Mapped mapped;
-  mapped.file = MR_TRY(File::open_read(directories_.at(rank) + "/" + segment_name(segment)));
-  mapped.memory = MR_TRY(MappedFile::map(mapped.file));
+  mapped.identity = find_identity(path).value_or(FileIdentity{});
+  mapped.memory = MR_TRY(MappedFile::open(path));
   segments_.emplace(std::pair(rank, segment), std::move(mapped));
   return {};
+}
+
+std::string Neighbours::path_of(uint32_t rank, uint32_t segment) const {
+  return directories_.at(rank) + "/" + segment_name(segment);
 }
 
 std::string_view Neighbours::segment(uint32_t rank, uint32_t number) const {

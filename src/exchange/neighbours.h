@@ -37,10 +37,12 @@ class Neighbours {
   std::string_view segment(uint32_t rank, uint32_t number) const;
 
  private:
+  // The mapping keeps the file, so that no other can have its identity; a descriptor each would be too many.
   struct Mapped {
-    File file;
+    FileIdentity identity;
     MappedFile memory;
   };
+  std::string path_of(uint32_t rank, uint32_t segment) const;
 
   std::map<uint32_t, std::string> directories_;  // of ranks that are read
   std::set<uint32_t> readers_;

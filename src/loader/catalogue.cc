@@ -2,10 +2,8 @@
 #include "loader/catalogue.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstdlib>
 #include <filesystem>
-#include <mutex>
 #include <span>
 #include <unordered_map>
 
@@ -173,24 +171,12 @@ Result<std::shared_ptr<const Catalogue>> Catalogue::open(transfer::Stores& store
   }
   const Opening opening(stores, options);
   std::vector<Opened> opened(options.names.size());
-  std::atomic<size_t> next = 0;
-  std::mutex mutex;
-  std::optional<Error> failure;  // guarded by mutex
-  const auto work = [&] {
-    for (size_t i = next++; i < opened.size(); i = next++) {
-      auto shard = opening.open(i);
-      if (shard) {
-        opened[i] = shard.take();
-        continue;
-      }
-      std::lock_guard lock(mutex);
-      if (!failure) failure = shard.take_error().in_shard(options.names[i]);
-      next = opened.size();
-    }
-  };
-  const auto threads = static_cast<unsigned>(std::min<size_t>(kOpenAtATime, opened.size()));
-  MR_TRY(run_threads(threads, work));
-  if (failure) return std::move(*failure);
+  MR_TRY(run_each(opened.size(), kOpenAtATime, [&](size_t i) -> Status {
+    auto shard = opening.open(i);
+    if (!shard) return shard.take_error().in_shard(options.names[i]);
+    opened[i] = shard.take();
+    return {};
+  }));
 
   std::shared_ptr<Catalogue> catalogue(new Catalogue(stores));
   catalogue->key_rule_ = options.key_rule;

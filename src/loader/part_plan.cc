@@ -54,6 +54,13 @@ Stretch stretch_of(const Catalogue& catalogue, SampleRef first, uint64_t samples
   return {first.shard, offset, last.offset + last.size - offset};
 }
 
+Element kept_sample(const Catalogue& catalogue, SampleRef sample) {
+  Element element;
+  element.size = catalogue.shards()[sample.shard].range(sample.ordinal).size;
+  element.sample = sample;
+  return element;
+}
+
 Element fetch_sample(const Catalogue& catalogue, SampleRef sample, const Supply& supply) {
   const Shard& shard = catalogue.shards()[sample.shard];
   const tar::Index::Range range = shard.range(sample.ordinal);
@@ -116,13 +123,13 @@ Element PartPlan::take_next(Lane& lane, bool is_mine) {
   const tar::Index::Range range = shard.range(sample.ordinal);
   if (reading_.by_sample && !is_compressed(shard)) {
     if (!is_mine) return {};
-    if (supply_.has_kept(sample)) return {nullptr, 0, range.size, sample, {}, 0, {}};
+    if (supply_.has_kept(sample)) return kept_sample(catalogue_, sample);
     return fetch_sample(catalogue_, sample, supply_);
   }
   const Holding held = hold(lane, place);
   Element element;
   if (is_mine && !held->second.chunk && supply_.has_kept(sample)) {
-    element = {nullptr, 0, range.size, sample, {}, 0, {}};
+    element = kept_sample(catalogue_, sample);
   } else if (is_mine) {
     if (!held->second.chunk) {
       // All of the stretch, wherever the lane cuts it: the same blocks in every epoch are what a cache needs.

@@ -58,6 +58,8 @@ bool is_compressed(const Shard& shard);
 std::pair<uint64_t, uint64_t> samples_around(const Shard& shard, uint64_t sample, uint64_t chunk_bytes);
 // Where so many samples from `first` on lie.
 Stretch stretch_of(const Catalogue& catalogue, SampleRef first, uint64_t samples);
+// One whose bytes are not needed: has_kept().
+Element kept_sample(const Catalogue& catalogue, SampleRef sample);
 // One sample by itself.
 Element fetch_sample(const Catalogue& catalogue, SampleRef sample, const Supply& supply);
 

@@ -38,12 +38,16 @@ struct Head {
 static_assert(sizeof(Head) == 64);
 constexpr uint64_t kAlignment = sizeof(Head);
 
-uint64_t hash_of(const Head& head) {
-  return hash64({reinterpret_cast<const char*>(&head), offsetof(Head, head_hash)});
+std::string_view bytes_of(const Head& head) {
+  return {reinterpret_cast<const char*>(&head), sizeof head};
 }
 
-uint64_t hash_of(const decode::Pixels& pixels) {
-  return hash64({reinterpret_cast<const char*>(pixels.row(0)), pixels.byte_count()});
+std::string_view bytes_of(const decode::Pixels& pixels) {
+  return {reinterpret_cast<const char*>(pixels.row(0)), pixels.byte_count()};
+}
+
+uint64_t hash_of(const Head& head) {
+  return hash64(bytes_of(head).substr(0, offsetof(Head, head_hash)));
 }
 
 uint64_t record_bytes(uint64_t pixels) {
@@ -130,17 +134,6 @@ Status PixelFile::map_and_read() {
   return {};
 }
 
-bool PixelFile::write(uint64_t offset, const uint8_t* bytes, uint64_t size) {
-  for (uint64_t done = 0; done < size;) {
-    const ssize_t now =
-        ::pwrite(file_.descriptor(), bytes + done, size - done, static_cast<off_t>(offset + done));
-    if (now <= 0 && errno == EINTR) continue;
-    if (now <= 0) return false;
-    done += static_cast<uint64_t>(now);
-  }
-  return true;
-}
-
 const uint8_t* PixelFile::add(SampleRef sample, uint32_t field, const decode::Pixels& pixels) {
   const uint64_t size = record_bytes(pixels.byte_count());
   const uint64_t offset = end_.fetch_add(size);
@@ -156,12 +149,12 @@ const uint8_t* PixelFile::add(SampleRef sample, uint32_t field, const decode::Pi
             pixels.size().width,
             pixels.size().height,
             decode::count(pixels.channels()),
-            hash_of(pixels),
+            hash64(bytes_of(pixels)),
             0};
   head.head_hash = hash_of(head);
   // Pixels first: a head that is there mostly has them.
-  if (!write(offset + sizeof head, pixels.row(0), pixels.byte_count())) return nullptr;
-  if (!write(offset, reinterpret_cast<const uint8_t*>(&head), sizeof head)) return nullptr;
+  if (!file_.write_at(offset + sizeof head, bytes_of(pixels))) return nullptr;
+  if (!file_.write_at(offset, bytes_of(head))) return nullptr;
   return mapping_ + offset + sizeof head;
 }
 

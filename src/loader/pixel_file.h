@@ -58,7 +58,6 @@ class PixelFile {
   explicit PixelFile(const Options& options) : options_(options) {}
   Status take_file();
   Status map_and_read();
-  bool write(uint64_t offset, const uint8_t* bytes, uint64_t size);
 
   const Options options_;
   File file_;

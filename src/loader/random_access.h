@@ -4,6 +4,7 @@
 // thread at a time.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>

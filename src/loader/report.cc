@@ -64,8 +64,7 @@ void judge(Report& report, const Loader& loader) {
     report.limit = "python";
     report.advice = fmt::format(
         "python: functions of Python take {} of the time, one at a time: {} samples/s; fewer or cheaper ones "
-        "would "
-        "help",
+        "would help",
         percent(python), rate);
   } else if (waited < 0.05) {
     report.limit = "consumer";
@@ -81,8 +80,7 @@ void judge(Report& report, const Loader& loader) {
     report.limit = "decode";
     report.advice = fmt::format(
         "decode: {} threads are busy {} and give {} samples/s; the consumer waits {} of the time: more "
-        "cores, or a "
-        "cache of decoded images, would help",
+        "cores, or a cache of decoded images, would help",
         loader.threads(), percent(busy), rate, percent(waited));
   }
 }

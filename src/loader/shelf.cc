@@ -5,7 +5,7 @@ namespace millrace::loader {
 
 Element Shelf::take(SampleRef sample) {
   const Shard& shard = catalogue_.shards()[sample.shard];
-  if (supply_.has_kept(sample)) return {nullptr, 0, shard.range(sample.ordinal).size, sample, {}, 0, {}};
+  if (supply_.has_kept(sample)) return kept_sample(catalogue_, sample);
   if (limits_.most_bytes == 0 || is_compressed(shard)) return fetch_sample(catalogue_, sample, supply_);
   const auto [first, end] = samples_around(shard, sample.ordinal, limits_.chunk_bytes);
   const Name name{sample.shard, first};

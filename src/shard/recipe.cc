@@ -8,10 +8,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <filesystem>
 #include <map>
-#include <mutex>
 
 #include "base/text.h"
 #include "base/threads.h"
@@ -112,28 +110,14 @@ class Builder {
   Result<std::vector<ShardSummary>> run() {
     if (!options_.name.numbered()) shards_ = {{0, book_.samples.size()}};
     summaries_.resize(shards_.size());
-    MR_TRY(run_threads(static_cast<unsigned>(std::min<size_t>(options_.jobs, shards_.size())),
-                       [this] { work(); }));
-    if (failure_) return std::move(*failure_);
+    MR_TRY(run_each(shards_.size(), options_.jobs, [this](size_t number) -> Status {
+      summaries_[number] = MR_TRY(write_shard(number));
+      return {};
+    }));
     return std::move(summaries_);
   }
 
  private:
-  void work() {
-    while (!stopped_.load()) {
-      const size_t number = next_.fetch_add(1);
-      if (number >= shards_.size()) return;
-      auto summary = write_shard(number);
-      if (summary) {
-        summaries_[number] = summary.take();
-        continue;
-      }
-      stopped_.store(true);
-      std::lock_guard lock(mutex_);
-      if (!failure_) failure_ = summary.take_error();
-    }
-  }
-
   Result<ShardSummary> write_shard(size_t number) {
     const auto shard = MR_TRY(ShardFile::create(options_.name.at(number), options_.output));
     std::vector<std::byte> buffer(256 << 10);
@@ -173,11 +157,7 @@ class Builder {
   const BuildOptions& options_;
   const Root& root_;
   std::vector<Stretch> shards_;
-  std::atomic<size_t> next_ = 0;
-  std::atomic<bool> stopped_ = false;
   std::vector<ShardSummary> summaries_;  // each entry written by the thread that took its number
-  std::mutex mutex_;
-  std::optional<Error> failure_;  // guarded by mutex_
 };
 
 }  // namespace

@@ -390,6 +390,8 @@ Status CommitBatch::plan_move_upload(Outcome& outcome) {
   const Upload& moved = *change.new_upload;
   const auto upload = core_.uploads.find(change.bucket, change.key, change.upload);
   if (upload == nullptr) return make_error(Code::kCancelled, "the upload ended meanwhile");
+  // Its old rows would be its new ones, and go.
+  if (upload->drive == change.drive) return make_error(Code::kCancelled, "the upload is there already");
   const UploadRows rows = MR_TRY(read_upload(*upload->drive, *upload));
   if (!std::ranges::equal(rows.parts, change.moved_parts, {}, {}, &MovedPart::before)) {
     return make_error(Code::kCancelled, "the upload got parts meanwhile");
@@ -454,7 +456,8 @@ void CommitBatch::write() {
       if (outcome->change.kind == Change::Kind::kMoveUpload && !outcome->error)
         core_.uploads.insert(outcome->change.new_upload);
     }
-    ++core_.moves;
+    const auto removes = [](const auto& one) { return one.second->steps[kAfter].Count() > 0; };
+    if (std::ranges::any_of(writes_, removes)) ++core_.moves;
     write_step(kAfter);
   }
   for (const auto& outcome : outcomes_) settle(*outcome);

@@ -12,6 +12,14 @@
 
 namespace millrace::store {
 
+namespace {
+
+Error serves_again() {
+  return make_error(Code::kCancelled, "the drive serves again");
+}
+
+}  // namespace
+
 void Mover::run(const std::function<bool()>& go_on) {
   const std::shared_ptr<const DriveMap> drives = core_.map();
   for (const auto& drive : drives->drives) {
@@ -36,7 +44,10 @@ void Mover::drain(const std::shared_ptr<Drive>& drive, const std::function<bool(
   // Uploads first: one that is completed meanwhile is an object of this drive.
   const auto move_all = [&](const std::vector<std::string>& keys, auto&& move_one) {
     for (const std::string& key : keys) {
-      if (!go_on()) return false;
+      // Taken into service again meanwhile, everything stays.
+      if (!go_on() || drive->state() != DriveState::kDraining) return false;
+      // One that is slow to fail would be all that every turn gets to.
+      if (failed_.contains(key)) continue;
       const Status moved = move_one(key);
       if (moved) {
         --drive->drain_left;
@@ -46,11 +57,13 @@ void Mover::drain(const std::shared_ptr<Drive>& drive, const std::function<bool(
       core_.log.warn("cannot move something off a draining drive", "drive", drive->path(), "why",
                      moved.error().message());
       if (moved.error().code() == Code::kNoSpace || moved.error().code() == Code::kUnavailable) return false;
+      failed_.insert(key);
     }
     return true;
   };
-  if (move_all(uploads, [&](const std::string& row) { return move_upload(drive, row); }))
-    move_all(objects, [&](const std::string& key) { return move(drive, key); });
+  const bool is_over = move_all(uploads, [&](const std::string& row) { return move_upload(drive, row); }) &&
+                       move_all(objects, [&](const std::string& key) { return move(drive, key); });
+  if (is_over) failed_.clear();
 }
 
 Status Mover::move_upload(const std::shared_ptr<Drive>& from, const std::string& row) {
@@ -72,6 +85,7 @@ Status Mover::move_upload(const std::shared_ptr<Drive>& from, const std::string&
   for (const auto& part : MR_TRY(Multipart::parts_on(*from, *upload))) size += part.record.size;
   change.kind = Change::Kind::kMoveUpload;
   change.drive = MR_TRY(core_.choose_drive(here.bucket, here.key, size));
+  if (change.drive == from) return serves_again();
   auto moved = std::make_shared<Upload>(*upload);
   moved->drive = change.drive;
   moved->version = core_.clock.next();
@@ -153,6 +167,7 @@ Status Mover::move(const std::shared_ptr<Drive>& from, const std::string& encode
   const Object& source = **object;
   const std::shared_ptr<Drive> to =
       MR_TRY(core_.choose_drive(source.bucket(), source.key(), source.record().size));
+  if (to == from) return serves_again();
   Change change;
   change.kind = Change::Kind::kRewrite;
   change.bucket = source.bucket();

@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "base/result.h"
@@ -43,6 +44,7 @@ class Mover {
                             std::vector<uint64_t>& copied);
 
   Core& core_;
+  std::unordered_set<std::string> failed_;  // keys that this pass over a drive passes by
 };
 
 }  // namespace millrace::store

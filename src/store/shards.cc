@@ -90,10 +90,12 @@ void ShardIndexes::build_pending() {
   const std::shared_ptr<const DriveMap> drives = core_.map();
   for (const auto& drive : drives->drives) {
     std::vector<std::string> keys;
-    const auto rows = drive->index().iterate(Family::kMeta, DriveIndex::Scan::kSome);
-    for (rows->Seek(slice(kMetaPending)); rows->Valid() && rows->key().starts_with(slice(kMetaPending));
-         rows->Next()) {
-      keys.emplace_back(view(rows->key()).substr(kMetaPending.size()));
+    {
+      const auto rows = drive->index().iterate(Family::kMeta, DriveIndex::Scan::kSome);
+      for (rows->Seek(slice(kMetaPending)); rows->Valid() && rows->key().starts_with(slice(kMetaPending));
+           rows->Next()) {
+        keys.emplace_back(view(rows->key()).substr(kMetaPending.size()));
+      }
     }
     for (const std::string& encoded : keys) {
       {

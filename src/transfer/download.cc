@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <charconv>
 #include <cstdio>
 #include <mutex>
@@ -36,24 +35,13 @@ Error wrong_checksum(const Location& object) {
       .with_hint("run the same command again; if it stays so, the stored object is damaged");
 }
 
-Status write_at(int descriptor, uint64_t offset, std::string_view bytes, const std::string& name) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::pwrite(descriptor, bytes.data(), bytes.size(), static_cast<off_t>(offset));
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return make_system_error(errno, "writing " + name);
-    offset += static_cast<uint64_t>(written);
-    bytes.remove_prefix(static_cast<size_t>(written));
-  }
-  return {};
-}
-
 Result<File> open_for_writing(const std::string& path, int flags) {
   const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | flags, 0666);
   if (descriptor < 0) return make_system_error(errno, "opening " + path);
   return File(descriptor, path);
 }
 
-// One object on its way to a file. The threads take stretches from `next_`.
+// One object on its way to a file.
 class FileDownload {
  public:
   FileDownload(const Location& object, const ObjectHead& head, std::string path,
@@ -63,11 +51,9 @@ class FileDownload {
   Result<Transferred> run() {
     crcs_.resize(size_ == 0 ? 0 : (size_ - 1) / kStretchBytes + 1);
     MR_TRY(open());
-    const auto threads =
-        static_cast<unsigned>(std::clamp<uint64_t>(crcs_.size(), 1, std::max(1U, options_.jobs)));
-    MR_TRY(run_threads(threads, [this] { fetch_stretches(); }));
-    if (failure_)
-      return std::move(*failure_).with_hint("run the same command again: it goes on where it stopped");
+    auto fetched = run_each(crcs_.size(), options_.jobs, [this](size_t stretch) { return fetch(stretch); });
+    if (!fetched)
+      return fetched.take_error().with_hint("run the same command again: it goes on where it stopped");
     MR_TRY(finish());
     return Transferred{size_, resumed_};
   }
@@ -120,19 +106,9 @@ class FileDownload {
     return std::min(kStretchBytes, size_ - stretch * kStretchBytes);
   }
 
-  void fetch_stretches() {
+  Status fetch(size_t stretch) {
+    if (crcs_[stretch]) return {};
     std::vector<std::byte> buffer(net::kReadBytes);
-    for (size_t i = next_++; i < crcs_.size() && !stopped_; i = next_++) {
-      if (crcs_[i]) continue;
-      auto done = fetch(i, buffer);
-      if (done) continue;
-      stopped_ = true;
-      const std::lock_guard lock(mutex_);
-      if (!failure_) failure_ = done.take_error();
-    }
-  }
-
-  Status fetch(size_t stretch, std::vector<std::byte>& buffer) {
     uint64_t at = stretch * kStretchBytes;
     const uint64_t end = at + stretch_bytes(stretch);
     // A small object is asked for whole: servers without ranges exist.
@@ -146,7 +122,7 @@ class FileDownload {
         return make_error(Code::kTruncated, "{} has another length than it said", object_.text());
       const std::string_view bytes(reinterpret_cast<const char*>(buffer.data()), got);
       crc = crc32c(bytes, crc);
-      MR_TRY(write_at(part_.descriptor(), at, bytes, part_path()));
+      MR_TRY(part_.write_at(at, bytes));
       if (options_.progress != nullptr) options_.progress->add(got, 0);
       at += got;
     }
@@ -193,13 +169,10 @@ class FileDownload {
   const TransferOptions& options_;
   File part_;
   uint64_t resumed_ = 0;
-  std::atomic<size_t> next_ = 0;
-  std::atomic<bool> stopped_ = false;
   std::mutex mutex_;
   File state_;  // guarded by mutex_ while threads run
   std::vector<std::optional<uint32_t>>
-      crcs_;                      // of the stretches; each element belongs to who took its number
-  std::optional<Error> failure_;  // guarded by mutex_; the first
+      crcs_;  // of the stretches; each element belongs to who took its number
 };
 
 // A server that does not say how long the object is: no ranges, no going on.

@@ -18,9 +18,8 @@ namespace millrace::transfer {
 struct Choice {
   Location location;
   std::string relative;
-  uint64_t size = 0;
-  bool is_listed =
-      false;  // it was there a moment ago; otherwise somebody named it  // 0 also where it is not known yet
+  uint64_t size = 0;       // 0 also where it is not known yet
+  bool is_listed = false;  // it was there a moment ago; otherwise somebody named it
 };
 
 bool has_glob(std::string_view key);

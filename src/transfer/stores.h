@@ -5,7 +5,9 @@
 //   s3://bucket/key            AWS_ENDPOINT_URL or Amazon; keys from the environment or ~/.aws
 //
 // TLS: MILLRACE_CA_FILE names authorities to trust, MILLRACE_INSECURE_TLS trusts any certificate.
-// A Store keeps its connections; all threads share it. Stores is thread-safe and outlives its locations.
+// MILLRACE_TIMEOUT: how long a store may be silent. MILLRACE_PATIENCE: how long one that answered may be
+// away. A Store keeps its connections; all threads share it. Stores is thread-safe and outlives its
+// locations.
 #pragma once
 
 #include <map>

@@ -2,7 +2,6 @@
 #include "transfer/sync.h"
 
 #include <algorithm>
-#include <atomic>
 #include <filesystem>
 #include <mutex>
 
@@ -42,28 +41,16 @@ Status copy_in_parts(const Location& from, const Location& to, const ObjectHead&
   const uint64_t part_bytes = std::max(kCopyPartBytes, part_bytes_for(size));
   std::vector<Part> parts((size + part_bytes - 1) / part_bytes);
   const std::string upload = MR_TRY(begin_upload(to, headers_of(head)));
-  std::atomic<size_t> next = 0;
-  std::mutex mutex;
-  std::optional<Error> failure;  // guarded by mutex
-  const auto threads = static_cast<unsigned>(std::min<size_t>(std::max(1U, options.jobs), parts.size()));
-  MR_TRY(run_threads(threads, [&] {
-    for (size_t i = next++; i < parts.size(); i = next++) {
-      const uint64_t offset = i * part_bytes;
-      const PartSource source{from, head.etag, offset, std::min(part_bytes, size - offset)};
-      auto part = copy_part(to, upload, static_cast<int>(i) + 1, source);
-      if (!part) {
-        const std::lock_guard lock(mutex);
-        if (!failure) failure = part.take_error();
-        next = parts.size();
-        return;
-      }
-      parts[i] = part.take();
-      if (options.progress != nullptr) options.progress->add(source.size, 0);
-    }
-  }));
-  if (!failure) return finish_upload(to, upload, parts);
+  auto copied = run_each(parts.size(), options.jobs, [&](size_t i) -> Status {
+    const uint64_t offset = i * part_bytes;
+    const PartSource source{from, head.etag, offset, std::min(part_bytes, size - offset)};
+    parts[i] = MR_TRY(copy_part(to, upload, static_cast<int>(i) + 1, source));
+    if (options.progress != nullptr) options.progress->add(source.size, 0);
+    return {};
+  });
+  if (copied) return finish_upload(to, upload, parts);
   static_cast<void>(abort_upload(to, upload));  // the failure before it is what matters
-  return std::move(*failure);
+  return copied;
 }
 
 Result<Transferred> copy_between_stores(const Location& from, const Location& to,
@@ -140,22 +127,20 @@ Result<CopyReport> copy_all(const std::vector<Copy>& copies, const TransferOptio
   TransferOptions each = options;
   each.jobs = std::max(1U, jobs / threads);
   std::mutex mutex;
-  std::atomic<size_t> next = 0;
-  MR_TRY(run_threads(threads, [&] {
-    for (size_t i = next++; i < copies.size(); i = next++) {
-      auto done = copy_one(copies[i], each);
-      const std::lock_guard lock(mutex);
-      if (!done) {
-        Error failure = done.take_error();
-        const bool named = failure.message().find(copies[i].from.text()) != std::string::npos;
-        report.failures.push_back(named ? std::move(failure)
-                                        : std::move(failure).within(copies[i].from.text()));
-        continue;
-      }
-      ++report.copied;
-      report.bytes += done->bytes;
-      report.resumed_bytes += done->resumed_bytes;
+  MR_TRY(run_each(copies.size(), threads, [&](size_t i) -> Status {
+    auto done = copy_one(copies[i], each);
+    const std::lock_guard lock(mutex);
+    if (!done) {
+      Error failure = done.take_error();
+      const bool named = failure.message().find(copies[i].from.text()) != std::string::npos;
+      report.failures.push_back(named ? std::move(failure)
+                                      : std::move(failure).within(copies[i].from.text()));
+      return {};
     }
+    ++report.copied;
+    report.bytes += done->bytes;
+    report.resumed_bytes += done->resumed_bytes;
+    return {};
   }));
   return report;
 }

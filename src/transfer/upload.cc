@@ -2,8 +2,6 @@
 #include "transfer/upload.h"
 
 #include <algorithm>
-#include <atomic>
-#include <mutex>
 #include <optional>
 
 #include "base/file.h"
@@ -16,7 +14,7 @@ namespace {
 
 using net::DigestKind;
 
-// One file in parts. The threads take part numbers from `next_` and leave what the store said in `parts_`.
+// One file in parts; what the store said of each is left in `parts_`.
 class FileUpload {
  public:
   FileUpload(const File& file, uint64_t size, const Location& object, const TransferOptions& options)
@@ -26,10 +24,9 @@ class FileUpload {
     mapped_ = MR_TRY(MappedFile::map(file_));
     parts_.resize((size_ + part_bytes_ - 1) / part_bytes_);
     MR_TRY(begin());
-    const auto threads = static_cast<unsigned>(std::min<uint64_t>(options_.jobs, parts_.size()));
-    MR_TRY(run_threads(threads, [this] { put_parts(); }));
-    if (failure_) {
-      return std::move(*failure_).with_hint(
+    auto put_all = run_each(parts_.size(), options_.jobs, [this](size_t part) { return put(part); });
+    if (!put_all) {
+      return put_all.take_error().with_hint(
           "run the same command again: it goes on with the parts that have arrived");
     }
     std::vector<Part> parts;
@@ -75,22 +72,14 @@ class FileUpload {
     return mapped_.bytes().substr(part * part_bytes_, part_bytes_);
   }
 
-  void put_parts() {
-    for (size_t i = next_++; i < parts_.size() && !stopped_; i = next_++) {
-      if (parts_[i]) continue;
-      const std::string_view bytes = bytes_of(i);
-      const net::FileRange range{&file_, i * part_bytes_, bytes.size()};
-      auto part =
-          put_part(object_, upload_, static_cast<int>(i) + 1, range, net::digest(DigestKind::kCrc32c, bytes));
-      if (part) {
-        if (options_.progress != nullptr) options_.progress->add(bytes.size(), 0);
-        parts_[i] = part.take();
-        continue;
-      }
-      stopped_ = true;
-      const std::lock_guard lock(mutex_);
-      if (!failure_) failure_ = part.take_error();
-    }
+  Status put(size_t part) {
+    if (parts_[part]) return {};
+    const std::string_view bytes = bytes_of(part);
+    const net::FileRange range{&file_, part * part_bytes_, bytes.size()};
+    parts_[part] = MR_TRY(put_part(object_, upload_, static_cast<int>(part) + 1, range,
+                                   net::digest(DigestKind::kCrc32c, bytes)));
+    if (options_.progress != nullptr) options_.progress->add(bytes.size(), 0);
+    return {};
   }
 
   const File& file_;
@@ -102,10 +91,6 @@ class FileUpload {
   std::string upload_;
   std::vector<std::optional<Part>> parts_;  // each element belongs to the thread that took its number
   uint64_t resumed_ = 0;
-  std::atomic<size_t> next_ = 0;
-  std::atomic<bool> stopped_ = false;
-  std::mutex mutex_;
-  std::optional<Error> failure_;  // guarded by mutex_; the first
 };
 
 }  // namespace

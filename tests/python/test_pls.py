@@ -66,6 +66,18 @@ def test_one_rank_alone_goes_through_epochs_without_exchanging(store):
             pass
 
 
+@pytest.mark.parametrize("interruption", [KeyboardInterrupt, SystemExit, ValueError])
+def test_an_epoch_that_is_interrupted_drops_its_exchange(store, interruption):
+    shuffle = pls.PartialShuffle(store)
+    with pytest.raises(interruption):
+        with shuffle.epoch(0):
+            raise interruption
+    assert store.epoch == 0
+    with shuffle.epoch(0):
+        pass
+    assert store.epoch == 1
+
+
 def test_states_of_other_settings_or_stores_are_refused(store):
     shuffle = pls.PartialShuffle(store, fraction=0.5)
     state = shuffle.state_dict()

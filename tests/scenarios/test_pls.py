@@ -47,3 +47,15 @@ def test_what_cannot_be_drawn_is_said(millrace, rows, tmp_path):
     (tmp_path / "broken.jsonl").write_text("{")
     assert "line 1" in millrace("pls", "plot", "broken.jsonl", "-o", "a.svg", code=None).err
     assert not (tmp_path / "a.svg").exists()
+
+
+def test_stores_of_which_some_are_elsewhere_are_not_simulated(millrace, tmp_path):
+    for number in range(40):
+        file = tmp_path / "photos" / "ab"[number % 2] / f"{number}.txt"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(str(number))
+    millrace("pls", "ingest", "photos", "-o", "stores", "--ranks", 4)
+    words = ("pls", "simulate", "stores", "--quality", "--epochs", 2)
+    assert "ranks_seen" in millrace.json(*words)[-1]["quality"]
+    shutil.rmtree(tmp_path / "stores" / "rank-00003")
+    assert "3 stores hold 30 of 40 samples" in millrace(*words, code=2).err

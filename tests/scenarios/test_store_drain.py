@@ -103,6 +103,20 @@ def test_uploads_leave_a_drained_drive_and_are_completed_and_aborted_elsewhere(t
         wait_until(lambda: len(files_on(drives[1])) == 9)  # 3 and 2 and 1 parts, and a head each
 
 
+def test_a_drain_that_is_called_off_leaves_uploads_whole(tmp_path, drives):
+    with Node(tmp_path, "--drive", drives[0], "--drive", drives[1]) as node:
+        assert node.ask("PUT", "/box").status == 200
+        uploads = [Upload(node, f"u{number}").put(1, 2) for number in range(12)]
+        for turn in range(12):
+            assert change(node, "drain", drives[turn % 2]).status == 200
+            time.sleep(0.02 * (turn % 4))
+            assert change(node, "add", drives[turn % 2]).status == 200
+        for upload in uploads:
+            assert upload.listed() == [1, 2]
+            upload.complete()
+            upload.check()
+
+
 def test_parts_come_while_their_upload_is_moved(tmp_path, drives):
     with Node(tmp_path, "--drive", drives[0]) as node:
         assert node.ask("PUT", "/box").status == 200

@@ -136,7 +136,7 @@ def test_settings_that_no_node_could_run_with_name_their_range(millrace):
 
 def test_variables_that_look_like_settings_and_are_none_are_named(tmp_path):
     slips = {"MILLRACE_MAX_CONECTIONS": "5", "MILLRACE_READWINDOW": "1MiB"}
-    others = {"MILLRACE_ENDPOINT": "http://127.0.0.1:1", "MILLRACE_ACCESS_KEY": "x", "MILLRACE_SECRET_KEY": "y", "MILLRACE_TIMEOUT": "5", "MILLRACE_ALLOW_PIPE": "1"}
+    others = {"MILLRACE_ENDPOINT": "http://127.0.0.1:1", "MILLRACE_ACCESS_KEY": "x", "MILLRACE_SECRET_KEY": "y", "MILLRACE_TIMEOUT": "5", "MILLRACE_PATIENCE": "5", "MILLRACE_ALLOW_PIPE": "1"}
     with Node(tmp_path, env={**slips, **others}) as node:
         said = node.said()
         assert "MILLRACE_MAX_CONNECTIONS" in said and "MILLRACE_READ_WINDOW" in said and all(name in said for name in slips)

@@ -86,7 +86,6 @@ class Dataset:
         self._shared: Dict[str, Any] = {}
         self._process = os.getpid()
         self._position = _core.Position()
-        self._last_report: Optional[Dict[str, Any]] = None
         self._last_text = ""
         self._last_faults: List[Dict[str, Any]] = []
         self._running: Optional["weakref.ref[Epoch]"] = None
@@ -383,10 +382,10 @@ class Dataset:
         world, step = arguments.whole("world", world, least=1), arguments.whole("step", step, least=1)
         if self._parts and self._options["end"] != "drop" and len(self) == 0:
             raise InvalidError(f"a batch of {self._options['batch']} is more than the {self.samples} samples of the mixture")
-        loader = _core.Loader(self._catalogue, self._recipe, epoch=epoch, batch=start, epochs=epochs, rank=rank,
-                              world=world, step=step, keep=self._keep, position=self._position)
         if epoch + epochs > 1 << 63:
             raise InvalidError(f"epochs={epochs} from epoch {epoch} on are too many")
+        loader = _core.Loader(self._catalogue, self._recipe, epoch=epoch, batch=start, epochs=epochs, rank=rank,
+                              world=world, step=step, keep=self._keep, position=self._position)
         total = None
         if progress and self._indexed:
             total = -(-max(len(self) - start, 0) // step) + (epochs - 1) * -(-len(self) // step)
@@ -422,13 +421,13 @@ class Dataset:
         return self._last_text
 
     def faults(self) -> List[Dict[str, Any]]:
-        """Samples that could not be used, of the iteration under way or the last one: dicts of `shard` (None where only
-        Python found the fault), `what`, and the `epoch` and `batch` they belong to."""
+        """Samples that could not be used, of the iteration under way or the last one: dicts of `shard`,
+        `what`, `stage`, and the `epoch` and `batch` they belong to."""
         running = self._running() if self._running is not None else None
         return running.faults() if running is not None else self._last_faults
 
-    def _note_end(self, report: Dict[str, Any], text: str, faults: List[Dict[str, Any]]) -> None:
-        self._last_report, self._last_text, self._last_faults = report, text, faults
+    def _note_end(self, text: str, faults: List[Dict[str, Any]]) -> None:
+        self._last_text, self._last_faults = text, faults
 
     def shuffle_quality(self, epoch: int = 0, labels: Union[None, str, Sequence[int]] = None) -> Dict[str, Dict[str, float]]:
         """How well an epoch is shuffled, each number beside its ideal; see docs/guide/loading.md. `labels`: one for each

@@ -130,7 +130,7 @@ class Epoch:
         text = loader.report()
         if self._own_faults:
             text += f"{len(self._own_faults)} samples could not be decoded in Python\n"
-        self._dataset._note_end(self._last_report, text, self._last_faults)
+        self._dataset._note_end(text, self._last_faults)
         loader.stop()
 
     def _report_of(self, loader: Any) -> Dict[str, Any]:

@@ -1,7 +1,7 @@
 """What can go wrong, as exceptions: Error and one subclass per kind, each also Python's own where there is one.
 
 Every Error says where: `shard` (the address), `member` (the file in it), `offset` (the byte in the tar), in the
-loader also `stage` (fetch, untar, decode), and may carry a `hint` on what to do next. What is not known is None.
+loader also `stage` (fetch, untar, decode, python), and may carry a `hint` on what to do next. What is not known is None.
 """
 from __future__ import annotations
 

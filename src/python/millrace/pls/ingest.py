@@ -68,10 +68,9 @@ def take_in(pool: Pool, names: List[str], path: str, classes: List[str], extensi
     mine = together(pool.group, lambda: takers and look_at(names, opened))
     seen = [Seen(*one) for one in share(takers, mine)] if takers else []
     part = together(pool.group, lambda: takers and part_of_whole(pool.number, seen, shared))
-    if takers and not classes:
-        known = all_classes(takers, opened.classes)
-        # A rank that lacks some numbers the others as all do.
-        opened = together(takers, lambda: opened if known == opened.classes else _core.PlsSource(names, known, extensions))
+    known = all_classes(takers, opened.classes) if takers and not classes else []
+    # A rank that lacks some numbers the others as all do.
+    opened = together(pool.group, lambda: _core.PlsSource(names, known, extensions) if known and known != opened.classes else opened)
     made = together(pool.group, lambda: takers and _core.pls_ingest(opened, path, {**options, **part, "classes": classes})) or []
     most = max(share(pool.group, max((one.classes for one in made), default=0)))
     together(pool.group, lambda: made and _core.pls_finish_ingest(path, made, most))

@@ -180,7 +180,7 @@ class PartialShuffle:
         try:
             yield self
         except BaseException as problem:  # also sys.exit: the others would wait
-            with contextlib.suppress(Exception):  # the trainer's own is the one to be seen
+            with contextlib.suppress(Exception, type(problem)):  # the trainer's own is the one to be seen
                 self._settle(problem)
             self.cancel()
             raise
