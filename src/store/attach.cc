@@ -51,6 +51,39 @@ Status make_directories(const std::string& path) {
   return descriptor < 0 ? Status() : File(descriptor, parent).sync();
 }
 
+// Drives are known by what they are, not by where they were: two may have changed places.
+void find_moved(std::vector<KnownDrive>& drives, const std::vector<std::string>& given) {
+  std::map<std::string, std::string> places;
+  const auto look = [&](const std::string& path) {
+    const auto identity = find_drive_identity(path);
+    if (identity && *identity) places.try_emplace((*identity)->id, path);
+  };
+  for (const KnownDrive& known : drives) look(known.path);
+  for (const std::string& path : given) look(path);
+  for (KnownDrive& known : drives) {
+    const auto place = places.find(known.id);
+    if (place == places.end() || place->second == known.path) continue;
+    // Two of one identity: the one that was there stays, the other is refused later.
+    const auto there = find_drive_identity(known.path);
+    if (!there || !*there || (*there)->id != known.id) known.path = place->second;
+  }
+}
+
+// Noted as being there, with what was known of it.
+KnownDrive take_known(NodeState& state, const std::string& path, const std::string& id) {
+  KnownDrive known;
+  for (const KnownDrive& before : state.drives) {
+    if (before.id == id) known = before;
+  }
+  known.path = path;
+  known.id = id;
+  std::erase_if(state.drives, [&](const auto& before) { return before.id == id; });
+  // Given up for lost, and found again: others were given newer versions meanwhile.
+  if (std::erase(state.removed, id) > 0) known.behind = true;
+  state.drives.push_back(known);
+  return known;
+}
+
 }  // namespace
 
 DriveOptions Attach::drive_options(const std::string& path, const std::string& expected_id) const {
@@ -77,35 +110,9 @@ Status Attach::check_new(const DriveMap& map, const std::string& path) const {
   return {};
 }
 
-// Drives are known by what they are, not by where they were: two may have changed places.
-void Attach::find_moved(const std::vector<std::string>& given) {
-  std::map<std::string, std::string> places;
-  const auto look = [&](const std::string& path) {
-    const auto identity = find_drive_identity(path);
-    if (identity && *identity) places.try_emplace((*identity)->id, path);
-  };
-  for (const KnownDrive& known : state_.drives) look(known.path);
-  for (const std::string& path : given) look(path);
-  for (KnownDrive& known : state_.drives) {
-    const auto place = places.find(known.id);
-    if (place == places.end() || place->second == known.path) continue;
-    // Two of one identity: the one that was there stays, the other is refused later.
-    const auto there = find_drive_identity(known.path);
-    if (!there || !*there || (*there)->id != known.id) known.path = place->second;
-  }
-}
-
-KnownDrive Attach::take_known(const std::string& path, const std::string& id) {
-  KnownDrive known{path, id, DriveIntent::kServe};
-  for (const KnownDrive& before : state_.drives) {
-    if (before.id == id) known.intent = before.intent;
-  }
-  std::erase_if(state_.drives, [&](const auto& before) { return before.id == id; });
-  state_.drives.push_back(known);
-  return known;
-}
-
-void Attach::include(DriveMap& map, std::shared_ptr<Drive> drive) const {
+void Attach::include(DriveMap& map, std::shared_ptr<Drive> drive, const KnownDrive& known) const {
+  if (known.intent == DriveIntent::kDrain) drive->set_draining();
+  if (known.behind) drive->set_behind();
   map.targets.push_back({drive->hash(), drive->weight()});
   map.committers.push_back(std::make_shared<Committer>(core_));
   map.drives.push_back(std::move(drive));
@@ -128,12 +135,12 @@ Status Attach::load_records(const std::shared_ptr<Drive>& drive) {
   return Multipart::load(core_, drive);
 }
 
-void Attach::swap(std::shared_ptr<const DriveMap> map) {
+void Attach::swap(std::shared_ptr<DriveMap> map) {
   std::unique_lock lock(core_.topology);
   core_.set_map(std::move(map));
 }
 
-Status Attach::open_all() {
+Status Attach::lock_state() {
   const std::string& directory = core_.options.state_directory;
   MR_TRY(make_directories(directory));
   const int descriptor = ::open((directory + "/lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
@@ -142,9 +149,10 @@ Status Attach::open_all() {
   if (::flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
     return make_error(Code::kUnavailable, "state directory {}: it is in use by another process", directory);
   }
-  state_ = MR_TRY(load_node_state(directory));
-  core_.node_id = state_.node_id;
+  return {};
+}
 
+Result<std::vector<std::string>> Attach::given_drives() const {
   std::vector<std::string> given;
   for (const std::string& path : core_.options.drives) {
     for (const std::string& other : given) {
@@ -153,43 +161,65 @@ Status Attach::open_all() {
     }
     given.push_back(absolute_path(path));
   }
-  if (given.empty() && state_.drives.empty()) given.push_back(absolute_path(directory + "/drive"));
-  find_moved(given);
-  const std::vector<KnownDrive> before = state_.drives;
+  return given;
+}
+
+Status Attach::open_known(DriveMap& map, KnownDrive& known) {
+  MR_TRY(check_new(map, known.path));
+  auto drive = Drive::open(drive_options(known.path, known.id));
+  Status loaded = drive ? load_records(*drive) : Status(drive.error().copy());
+  if (loaded) {
+    include(map, drive.take(), known);
+    return {};
+  }
+  if (!is_of_the_drive(loaded.error())) return loaded;
+  core_.log.warn("drive is missing", "path", known.path, "why", loaded.error().message());
+  const std::string& hint = loaded.error().hint();
+  // From now on others may be given newer versions of what it holds.
+  known.behind = true;
+  map.missing.push_back({known, loaded.error().message() + (hint.empty() ? "" : fmt::format(" ({})", hint))});
+  return {};
+}
+
+Status Attach::open_given(DriveMap& map, NodeState& state, const std::string& path) {
+  const auto identity = find_drive_identity(path);
+  if (identity && *identity && std::ranges::find(state.removed, (*identity)->id) != state.removed.end()) {
+    core_.log.warn("a drive that was removed is still among the settings, and is not served", "path", path,
+                   "next", "take it out of the settings, or: millrace drives add " + path);
+    return {};
+  }
+  MR_TRY(check_new(map, path));
+  auto drive = MR_TRY(Drive::open(drive_options(path, "")));
+  const bool id_known =
+      std::ranges::any_of(map.drives, [&](const auto& other) { return other->id() == drive->id(); });
+  if (id_known) return make_error(Code::kInvalid, "drive {} is there twice", path);
+  // A known drive that was mounted at another place.
+  const KnownDrive known = take_known(state, path, drive->id());
+  std::erase_if(map.missing, [&](const auto& missing) { return missing.known.id == drive->id(); });
+  MR_TRY(load_records(drive));
+  include(map, std::move(drive), known);
+  return {};
+}
+
+Status Attach::open_all() {
+  const std::string& directory = core_.options.state_directory;
+  MR_TRY(lock_state());
+  MR_TRY(core_.known.load(directory));
+  NodeState state = core_.known.state();
+  core_.node_id = state.node_id;
+  std::vector<std::string> given = MR_TRY(given_drives());
+  if (given.empty() && state.drives.empty()) given.push_back(absolute_path(directory + "/drive"));
+  find_moved(state.drives, given);
+  const std::vector<KnownDrive> before = state.drives;
 
   auto map = std::make_shared<DriveMap>();
-  for (const KnownDrive& known : before) {
-    MR_TRY(check_new(*map, known.path));
-    auto drive = Drive::open(drive_options(known.path, known.id));
-    Status loaded = drive ? load_records(*drive) : Status(drive.error().copy());
-    if (!loaded) {
-      if (!is_of_the_drive(loaded.error())) return loaded;
-      core_.log.warn("drive is missing", "path", known.path, "why", loaded.error().message());
-      const std::string& hint = loaded.error().hint();
-      map->missing.push_back(
-          {known, loaded.error().message() + (hint.empty() ? "" : fmt::format(" ({})", hint))});
-      continue;
-    }
-    if (known.intent == DriveIntent::kDrain) (*drive)->set_draining();
-    include(*map, drive.take());
-  }
+  for (KnownDrive& known : state.drives) MR_TRY(open_known(*map, known));
   for (const std::string& path : given) {
     const bool is_known = std::ranges::any_of(
         before, [&](const auto& known) { return is_named(known, path) || is_same_place(known.path, path); });
-    if (is_known) continue;
-    MR_TRY(check_new(*map, path));
-    auto drive = MR_TRY(Drive::open(drive_options(path, "")));
-    const bool id_known =
-        std::ranges::any_of(map->drives, [&](const auto& other) { return other->id() == drive->id(); });
-    if (id_known) return make_error(Code::kInvalid, "drive {} is there twice", path);
-    // A known drive that was mounted at another place.
-    const KnownDrive known = take_known(path, drive->id());
-    std::erase_if(map->missing, [&](const auto& missing) { return missing.known.id == drive->id(); });
-    MR_TRY(load_records(drive));
-    if (known.intent == DriveIntent::kDrain) drive->set_draining();
-    include(*map, std::move(drive));
+    if (!is_known) MR_TRY(open_given(*map, state, path));
   }
-  MR_TRY(save_node_state(directory, state_));
+  MR_TRY(core_.known.change([&](NodeState& saved) { saved = state; }));
   // Buckets would be gone with the drives that know them: some may have been away when others were made.
   for (const auto& drive : map->drives) {
     Status saved = core_.save_buckets(*drive);
@@ -201,51 +231,91 @@ Status Attach::open_all() {
       reasons += (reasons.empty() ? ": " : "; ") + missing.reason;
     return make_error(Code::kUnavailable, "not one drive can be served{}", reasons);
   }
+  for (const auto& drive : map->drives) warn_of_shared_device(*map, *drive);
   swap(std::move(map));
   return {};
+}
+
+void Attach::warn_of_shared_device(const DriveMap& map, const Drive& drive) const {
+  for (const auto& other : map.drives) {
+    if (other.get() == &drive) return;
+    if (other->device() != drive.device()) continue;
+    core_.log.warn("two drives share a file system: they fill and fail together", "path", drive.path(),
+                   "other", other->path());
+    return;
+  }
 }
 
 Status Attach::add(const std::string& path) {
   const std::shared_ptr<const DriveMap> before = core_.map();
   if (const auto drive = before->find(path); drive != nullptr && drive->is_draining()) {
     // On second thoughts it stays.
-    for (KnownDrive& known : state_.drives) {
-      if (known.id == drive->id()) known.intent = DriveIntent::kServe;
-    }
-    MR_TRY(save_node_state(core_.options.state_directory, state_));
+    MR_TRY(set_intent(*drive, DriveIntent::kServe));
     drive->set_serving();
     return {};
   }
   MR_TRY(check_new(*before, path));
-  const auto known = std::ranges::find(state_.drives, path, &KnownDrive::path);
-  const bool is_known = known != state_.drives.end();
-  auto drive = MR_TRY(Drive::open(drive_options(path, is_known ? known->id : "")));
+  const std::vector<KnownDrive> drives = core_.known.state().drives;
+  const auto by_path = std::ranges::find(drives, path, &KnownDrive::path);
+  auto drive = MR_TRY(Drive::open(drive_options(path, by_path != drives.end() ? by_path->id : "")));
   for (const auto& other : before->drives) {
     if (other->id() == drive->id())
       return make_error(Code::kInvalid, "drive {} is there already: {}", path, other->path());
   }
-  if (take_known(path, drive->id()).intent == DriveIntent::kDrain) drive->set_draining();
-  MR_TRY(save_node_state(core_.options.state_directory, state_));
+  KnownDrive known;
+  MR_TRY(core_.known.change([&](NodeState& state) { known = take_known(state, path, drive->id()); }));
   MR_TRY(load_records(drive));
   MR_TRY(core_.save_buckets(*drive));
   auto after = std::make_shared<DriveMap>(*before);
   std::erase_if(after->missing, [&](const auto& missing) { return missing.known.id == drive->id(); });
-  include(*after, std::move(drive));
+  include(*after, std::move(drive), known);
+  warn_of_shared_device(*after, *after->drives.back());
   swap(std::move(after));
   // It may hold newer versions of what is in memory.
   core_.cache.clear();
   return {};
 }
 
+Status Attach::set_intent(const Drive& drive, DriveIntent intent) {
+  return core_.known.change([&](NodeState& state) {
+    for (KnownDrive& known : state.drives) {
+      if (known.id == drive.id()) known.intent = intent;
+    }
+  });
+}
+
 Status Attach::drain(const std::string& path) {
-  const auto drive = core_.map()->find(path);
+  const std::shared_ptr<const DriveMap> map = core_.map();
+  const auto drive = map->find(path);
   if (drive == nullptr) return make_error(Code::kNotFound, "there is no drive {}", path);
-  drive->drain_left = std::max<uint64_t>(drive->status().objects, 1);  // until the mover has counted
-  for (KnownDrive& known : state_.drives) {
-    if (known.id == drive->id()) known.intent = DriveIntent::kDrain;
+  const bool has_other = std::ranges::any_of(map->drives, [&](const auto& other) {
+    return other != drive && !other->is_draining() && other->state() != DriveState::kFailed;
+  });
+  if (!has_other) {
+    return make_error(Code::kInvalid, "drive {} is the last that takes objects: there is no other to move to",
+                      path)
+        .with_hint("add a drive first: millrace drives add DIR");
   }
-  MR_TRY(save_node_state(core_.options.state_directory, state_));
+  drive->drain_left = std::max<uint64_t>(drive->status().objects, 1);  // until the mover has counted
+  MR_TRY(set_intent(*drive, DriveIntent::kDrain));
   drive->set_draining();
+  return {};
+}
+
+Status Attach::check_empty(const DriveMap& map, Drive& drive) {
+  if (drive.takes_writes()) {
+    return make_error(Code::kExists, "drive {} serves: drain it first", drive.path());
+  }
+  if (map.drives.size() == 1) return make_error(Code::kInvalid, "drive {} is the only one", drive.path());
+  for (const auto family : {Family::kObjects, Family::kUploads}) {
+    const auto rows = drive.index().iterate(family, DriveIndex::Scan::kSome);
+    rows->SeekToFirst();
+    if (!rows->status().ok()) return make_index_error(rows->status(), drive.path());
+    if (rows->Valid()) {
+      return make_error(Code::kExists, "drive {} still holds {}", drive.path(),
+                        family == Family::kObjects ? "objects" : "uploads under way");
+    }
+  }
   return {};
 }
 
@@ -254,43 +324,25 @@ Status Attach::remove(const std::string& path) {
   std::unique_lock topology(core_.topology);
   const std::shared_ptr<const DriveMap> before = core_.map();
   const auto drive = before->find(path);
-  auto after = std::make_shared<DriveMap>();
-  after->missing = before->missing;
-  if (drive == nullptr) {
-    if (std::ranges::none_of(before->missing,
-                             [&](const auto& missing) { return is_named(missing.known, path); })) {
-      return make_error(Code::kNotFound, "there is no drive {}", path);
-    }
-    // Given up for lost, on request.
-    std::erase_if(after->missing, [&](const auto& missing) { return is_named(missing.known, path); });
-    after->drives = before->drives;
-    after->targets = before->targets;
-    after->committers = before->committers;
-  } else {
-    if (drive->takes_writes()) {
-      return make_error(Code::kExists, "drive {} serves: drain it first", path);
-    }
-    if (before->drives.size() == 1) return make_error(Code::kInvalid, "drive {} is the only one", path);
-    for (const auto family : {Family::kObjects, Family::kUploads}) {
-      const auto rows = drive->index().iterate(family, DriveIndex::Scan::kSome);
-      rows->SeekToFirst();
-      if (!rows->status().ok()) return make_index_error(rows->status(), drive->path());
-      if (rows->Valid()) {
-        return make_error(Code::kExists, "drive {} still holds {}", path,
-                          family == Family::kObjects ? "objects" : "uploads under way");
-      }
-    }
-    for (size_t i = 0; i < before->drives.size(); ++i) {
-      if (before->drives[i] == drive) continue;
-      after->drives.push_back(before->drives[i]);
-      after->targets.push_back(before->targets[i]);
-      after->committers.push_back(before->committers[i]);
-    }
-  }
-  std::erase_if(state_.drives, [&](const KnownDrive& known) {
+  const auto is_it = [&](const KnownDrive& known) {
     return drive != nullptr ? known.id == drive->id() : is_named(known, path);
-  });
-  MR_TRY(save_node_state(core_.options.state_directory, state_));
+  };
+  auto after = std::make_shared<DriveMap>(*before);
+  if (drive != nullptr) {
+    MR_TRY(check_empty(*before, *drive));
+    const auto at = std::ranges::find(before->drives, drive) - before->drives.begin();
+    after->drives.erase(after->drives.begin() + at);
+    after->targets.erase(after->targets.begin() + at);
+    after->committers.erase(after->committers.begin() + at);
+  } else if (std::erase_if(after->missing, [&](const auto& missing) { return is_it(missing.known); }) == 0) {
+    return make_error(Code::kNotFound, "there is no drive {}", path);
+  }
+  MR_TRY(core_.known.change([&](NodeState& state) {
+    for (const KnownDrive& known : state.drives) {
+      if (is_it(known)) state.removed.push_back(known.id);
+    }
+    std::erase_if(state.drives, is_it);
+  }));
   core_.set_map(std::move(after));
   topology.unlock();
   if (drive != nullptr) {

@@ -27,17 +27,22 @@ class Attach {
   void close();
 
  private:
+  Status lock_state();
+  // Those of the options.
+  Result<std::vector<std::string>> given_drives() const;
+  // One of the node's list, and one that only the options name.
+  Status open_known(DriveMap& map, KnownDrive& known);
+  Status open_given(DriveMap& map, NodeState& state, const std::string& path);
   DriveOptions drive_options(const std::string& path, const std::string& expected_id) const;
   Status check_new(const DriveMap& map, const std::string& path) const;
-  void find_moved(const std::vector<std::string>& given);
-  // Noted as being there, with the intent that was known.
-  KnownDrive take_known(const std::string& path, const std::string& id);
-  void include(DriveMap& map, std::shared_ptr<Drive> drive) const;
+  void warn_of_shared_device(const DriveMap& map, const Drive& drive) const;
+  static Status check_empty(const DriveMap& map, Drive& drive);
+  Status set_intent(const Drive& drive, DriveIntent intent);
+  void include(DriveMap& map, std::shared_ptr<Drive> drive, const KnownDrive& known) const;
   Status load_records(const std::shared_ptr<Drive>& drive);
-  void swap(std::shared_ptr<const DriveMap> map);
+  void swap(std::shared_ptr<DriveMap> map);
 
   Core& core_;
-  NodeState state_;
   File state_lock_;
 };
 

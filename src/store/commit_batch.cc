@@ -8,6 +8,9 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "store/coding.h"
+#include "store/put.h"
+#include "store/reconcile.h"
+#include "store/trailer.h"
 
 namespace millrace::store {
 
@@ -89,9 +92,7 @@ Status CommitBatch::judge(const Change& change, const Lookup& lookup) const {
   if (!condition.only_if_absent && !condition.only_if_etag) return {};
   // A record that cannot be read may be the newest.
   if (lookup.error) return lookup.error->copy();
-  // A tombstone is newer than anything on a drive that is missing; without any record it may hold the object.
-  if (lookup.found.empty() && !map_->missing.empty())
-    return Core::not_found(*map_, change.bucket, change.key);
+  MR_TRY(Core::check_newest(*map_, lookup, change.bucket, change.key));
   const Found* current = lookup.current();
   if (condition.only_if_absent && current != nullptr) {
     return make_error(Code::kExists, "PreconditionFailed: {}/{} exists", change.bucket, change.key);
@@ -146,28 +147,47 @@ Status CommitBatch::plan(Outcome& outcome, KeyState& state) {
 Status CommitBatch::plan_put(Outcome& outcome, KeyState& state) {
   Change& change = outcome.change;
   MR_TRY(judge(change, state.lookup));
-  if (change.record.version == 0) change.record.version = core_.clock.next();
-  const bool superseded =
-      !state.lookup.found.empty() && state.lookup.found.front().record.version > change.record.version;
-  const bool conditional = change.condition.only_if_absent || change.condition.only_if_etag;
-  if (superseded && conditional) {
-    return make_error(Code::kUnavailable, "{}/{}: another writer was at work at the same time", change.bucket,
-                      change.key);
-  }
+  MR_TRY(give_version(outcome, state.lookup));
   if (!change.upload.empty()) {
     const auto upload = core_.uploads.find(change.bucket, change.key, change.upload);
     if (upload == nullptr) return no_such_upload(change);
     if (upload->drive != change.drive) return make_error(Code::kCancelled, "the upload was moved meanwhile");
-    MR_TRY(plan_end_of_upload(outcome, *upload, superseded ? Record() : change.record));
+    MR_TRY(plan_end_of_upload(outcome, *upload, change.record));
   }
   outcome.object = std::make_shared<const Object>(change.bucket, change.key, change.record, change.drive,
                                                   change.inline_bytes);
-  if (superseded) {
-    // A writer whose version is newer was faster to commit: this one came first and was overwritten at once.
-    outcome.dropped.push_back({change.drive, files_of(change.record)});
-    return {};
+  return place_record(outcome, state);
+}
+
+Status CommitBatch::give_version(Outcome& outcome, const Lookup& lookup) {
+  Change& change = outcome.change;
+  Record& record = change.record;
+  // The number that a file was written with will do, unless another commit of the key came between: one that
+  // is seen, or one that may lie on a drive that is not.
+  const bool sees_all = !lookup.error && record.version > map_->since;
+  const bool is_newest = lookup.found.empty() || record.version > lookup.found.front().record.version;
+  if (record.version != 0 && sees_all && is_newest) return {};
+  record.version = core_.clock.next();
+  if (record.head == 0) return {};
+  // The files alone must tell the same order, should the index be lost: the record goes into a new head.
+  const uint64_t old_head = record.head;
+  HeadOptions head{change.drive, change.bucket, change.key, "", change.durability};
+  if (record.shard == ShardState::kReady) {
+    const std::shared_ptr<const File> file = MR_TRY(change.drive->open_file(old_head));
+    head.shard_index = MR_TRY(read_trailer(*file, TrailerParts::kAll)).shard_index;
   }
-  place_record(outcome, state);
+  record = MR_TRY(write_head(core_, head, record));
+  change.new_files.push_back(record.head);
+  if (std::ranges::find(record.pieces, old_head, &Piece::file) == record.pieces.end())
+    outcome.dropped.push_back({change.drive, {old_head}});
+  return {};
+}
+
+Status CommitBatch::note_bypassed(const Lookup& lookup) const {
+  for (const auto& drive : lookup.unread) MR_TRY(core_.mark_behind(*drive));
+  for (const Found& old : lookup.found) {
+    if (old.drive->state() == DriveState::kFailed) MR_TRY(core_.mark_behind(*old.drive));
+  }
   return {};
 }
 
@@ -180,18 +200,23 @@ Status CommitBatch::plan_rewrite(Outcome& outcome, KeyState& state) {
   }
   outcome.object = std::make_shared<const Object>(change.bucket, change.key, change.record, change.drive,
                                                   change.inline_bytes);
-  place_record(outcome, state);
-  return {};
+  return place_record(outcome, state);
 }
 
-void CommitBatch::place_record(Outcome& outcome, KeyState& state) {
+Status CommitBatch::place_record(Outcome& outcome, KeyState& state) {
   Change& change = outcome.change;
+  MR_TRY(note_bypassed(state.lookup));
   outcome.changes_object = true;
   DriveWrites& writes = writes_for(change.drive, outcome);
   const DriveIndex& index = change.drive->index();
   const std::string key = object_key(change.bucket, change.key);
   for (const Found& old : state.lookup.found) {
     if (old.drive != change.drive) {
+      // Marked before the new record is written and removed after: should the drive with the new one be gone
+      // in between, the old one is not taken for the truth.
+      if (!old.drive->is_behind())
+        old.drive->index().put(writes_on(old.drive, outcome).steps[kBefore], Family::kMeta,
+                               std::string(kMetaSuperseded) + key, "1");
       remove_record(outcome, old, kAfter);
       continue;
     }
@@ -201,6 +226,8 @@ void CommitBatch::place_record(Outcome& outcome, KeyState& state) {
       index.remove(writes.steps[kItself], Family::kMeta, std::string(kMetaTombstone) + key);
     if (is_pending(old.record))
       index.remove(writes.steps[kItself], Family::kMeta, std::string(kMetaPending) + key);
+    if (map_->drives.size() > 1)
+      index.remove(writes.steps[kItself], Family::kMeta, std::string(kMetaSuperseded) + key);
     if (old.record.pieces.empty() && (!change.record.pieces.empty() || change.record.size == 0)) {
       index.remove(writes.steps[kItself], Family::kSmall, key);
     }
@@ -217,6 +244,7 @@ void CommitBatch::place_record(Outcome& outcome, KeyState& state) {
     index.put(writes.steps[kItself], Family::kFiles, file_key(file), owner);
   }
   state.lookup.found = {Found{change.drive, change.record}};
+  return {};
 }
 
 void CommitBatch::remove_record(Outcome& outcome, const Found& old, Step step) {
@@ -228,19 +256,15 @@ void CommitBatch::remove_record(Outcome& outcome, const Found& old, Step step) {
   if (old.record.deleted) index.remove(writes.steps[step], Family::kMeta, std::string(kMetaTombstone) + key);
   if (is_pending(old.record))
     index.remove(writes.steps[step], Family::kMeta, std::string(kMetaPending) + key);
+  if (map_->drives.size() > 1)
+    index.remove(writes.steps[step], Family::kMeta, std::string(kMetaSuperseded) + key);
   const std::vector<uint64_t> files = files_of(old.record);
   for (const uint64_t file : files) index.remove(writes.steps[step], Family::kFiles, file_key(file));
   outcome.dropped.push_back({old.drive, files, step});
 }
 
-bool CommitBatch::is_complete() const {
-  if (!map_->missing.empty()) return false;
-  return std::ranges::none_of(map_->drives,
-                              [](const auto& drive) { return drive->state() == DriveState::kFailed; });
-}
-
 std::shared_ptr<Drive> CommitBatch::tombstone_drive(const Lookup& lookup) const {
-  if (is_complete()) return nullptr;
+  if (is_complete(*map_)) return nullptr;
   if (!lookup.found.empty() && lookup.found.front().drive->state() != DriveState::kFailed) {
     return lookup.found.front().drive;
   }
@@ -254,12 +278,13 @@ Status CommitBatch::plan_remove(Outcome& outcome, KeyState& state) {
   const Change& change = outcome.change;
   MR_TRY(judge(change, state.lookup));
   const std::shared_ptr<Drive> tomb = tombstone_drive(state.lookup);
-  if (state.lookup.found.empty() && tomb == nullptr) {
-    if (is_complete()) return {};
+  if (state.lookup.found.empty() && tomb == nullptr && state.lookup.unread.empty()) {
+    if (is_complete(*map_)) return {};
     // What a drive that now fails was given last may still turn up.
     return make_error(Code::kUnavailable, "no drive can note that {}/{} is deleted", change.bucket,
                       change.key);
   }
+  MR_TRY(note_bypassed(state.lookup));
   outcome.changes_object = true;
   const std::string key = object_key(change.bucket, change.key);
   // The newest last: while it is there, no older one comes back.
@@ -270,6 +295,12 @@ Status CommitBatch::plan_remove(Outcome& outcome, KeyState& state) {
     writes_for(old->drive, outcome);
   }
   state.lookup.found.clear();
+  // A damaged record goes, too; fsck finds what it named.
+  for (const auto& drive : state.lookup.unread) {
+    if (drive->state() == DriveState::kFailed) continue;
+    drive->index().remove(writes_for(drive, outcome).steps[kItself], Family::kObjects, key);
+    drive->need_sweep();
+  }
   if (tomb == nullptr) return {};
   Record record;
   record.version = core_.clock.next();
@@ -289,7 +320,16 @@ void CommitBatch::plan_tidy(Outcome& outcome, KeyState& state) {
     writes_for(found.back().drive, outcome);
     found.pop_back();
   }
-  if (found.empty() || !found.front().record.deleted || !is_complete()) return;
+  // A record that cannot be read may be older than a tombstone, or newer than what is marked.
+  if (state.lookup.error || !is_complete(*map_)) return;
+  if (!found.empty()) {
+    // All others were asked: this record is the newest.
+    const std::string mark =
+        std::string(kMetaSuperseded) + object_key(outcome.change.bucket, outcome.change.key);
+    found.front().drive->index().remove(writes_for(found.front().drive, outcome).steps[kItself],
+                                        Family::kMeta, mark);
+  }
+  if (found.empty() || !found.front().record.deleted) return;
   remove_record(outcome, found.front(), kItself);
   writes_for(found.front().drive, outcome);
   found.clear();
@@ -488,6 +528,10 @@ void CommitBatch::settle(Outcome& outcome) {
       change.drive->drop_files(change.new_files);
     }
     return;
+  }
+  if (change.drive != nullptr) {
+    change.drive->keeper().settle(change.new_files);
+    for (const MovedPart& part : change.moved_parts) change.drive->keeper().settle(files_of(part.after));
   }
   if (change.new_upload != nullptr) core_.uploads.insert(change.new_upload);
   if (change.kind == Change::Kind::kAbortUpload ||

@@ -61,12 +61,15 @@ class CommitBatch {
   DriveWrites& writes_for(const std::shared_ptr<Drive>& drive, Outcome& outcome);
   KeyState& state_of(const Change& change);
   Status judge(const Change& change, const Lookup& lookup) const;
+  // The order of versions is the order of commits, for all records of the key.
+  Status give_version(Outcome& outcome, const Lookup& lookup);
+  // Drives that will not know of this change, though they may hold an older record, are noted as behind.
+  Status note_bypassed(const Lookup& lookup) const;
   Status plan(Outcome& outcome, KeyState& state);
   Status plan_put(Outcome& outcome, KeyState& state);
   Status plan_rewrite(Outcome& outcome, KeyState& state);
   Status plan_remove(Outcome& outcome, KeyState& state);
   void plan_tidy(Outcome& outcome, KeyState& state);
-  bool is_complete() const;  // no known drive is missing or failed
   Status plan_part(Outcome& outcome);
   Status plan_create_upload(Outcome& outcome);
   Status plan_abort(Outcome& outcome);
@@ -84,7 +87,7 @@ class CommitBatch {
   // The rows, and the files of the parts that are still in `rows`.
   void remove_upload(Outcome& outcome, const std::shared_ptr<Drive>& drive, const UploadRows& rows,
                      Step step);
-  void place_record(Outcome& outcome, KeyState& state);
+  Status place_record(Outcome& outcome, KeyState& state);
   void remove_record(Outcome& outcome, const Found& old, Step step);
   std::shared_ptr<Drive> tombstone_drive(const Lookup& lookup) const;
   // False where a drive refused it: then the following steps are not taken.

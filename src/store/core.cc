@@ -38,7 +38,8 @@ std::vector<Damage> DamageList::found() const {
   return {found_.begin(), found_.end()};
 }
 
-void Core::set_map(std::shared_ptr<const DriveMap> next) {
+void Core::set_map(std::shared_ptr<DriveMap> next) {
+  next->since = clock.next();
   std::deque<Change> queued;
   const std::shared_ptr<const DriveMap> drives = map();
   for (const auto& committer : drives->committers) {
@@ -58,12 +59,14 @@ Lookup Core::look_up(const DriveMap& drives, const std::string& bucket, const st
     auto value = drive->index().find(Family::kObjects, encoded);
     if (!value) {
       lookup.error = value.error().code() == Code::kIo ? drive->note(value.take_error()) : value.take_error();
+      lookup.unread.push_back(drive);
       continue;
     }
     if (!*value) continue;
     auto record = decode_record(**value);
     if (!record) {
       lookup.error = record.take_error().within(fmt::format("drive {}: {}/{}", drive->path(), bucket, key));
+      lookup.unread.push_back(drive);
       continue;
     }
     lookup.found.push_back({drive, record.take()});
@@ -73,10 +76,33 @@ Lookup Core::look_up(const DriveMap& drives, const std::string& bucket, const st
   return lookup;
 }
 
-Error Core::not_found(const DriveMap& drives, const std::string& bucket, const std::string& key) {
-  Status there = drives.check_all_there(fmt::format("{}/{} is not known to be there or not", bucket, key));
-  if (!there) return there.take_error();
-  return make_error(Code::kNotFound, "{}/{}: there is no such object", bucket, key);
+namespace {
+
+// Whether a newer record of its key may lie on a drive that is not seen. A drive whose records were all
+// brought up to date with those of the others never holds an old one, but for keys that it marks.
+bool may_be_old(const Found& found, const std::string& bucket, const std::string& key) {
+  if (found.drive->is_behind()) return true;
+  const auto mark =
+      found.drive->index().find(Family::kMeta, std::string(kMetaSuperseded) + object_key(bucket, key));
+  return !mark || mark->has_value();
+}
+
+}  // namespace
+
+Status Core::check_newest(const DriveMap& drives, const Lookup& lookup, const std::string& bucket,
+                          const std::string& key) {
+  if (drives.missing.empty() && !lookup.error) return {};
+  if (!lookup.found.empty() && !may_be_old(lookup.found.front(), bucket, key)) return {};
+  if (lookup.error) return lookup.error->copy();
+  return drives.check_all_there(lookup.found.empty()
+                                    ? fmt::format("{}/{} is not known to be there or not", bucket, key)
+                                    : fmt::format("the newest version of {}/{} is not known", bucket, key));
+}
+
+Status Core::mark_behind(Drive& drive) {
+  // Counted first: whoever compares the drive meanwhile must not take it for compared.
+  drive.set_behind();
+  return known.set_behind(drive.id()).within("noting that drive " + drive.path() + " misses a commit");
 }
 
 Result<std::shared_ptr<const Object>> Core::get_object(const std::string& bucket, const std::string& key) {
@@ -100,15 +126,14 @@ Result<std::shared_ptr<const Object>> Core::load(const std::string& bucket, cons
     Lookup lookup = look_up(*drives, bucket, key);
     const Found* current = lookup.current();
     if (current == nullptr) {
-      if (lookup.error) return std::move(*lookup.error);
       // Drives are looked at one after the other: what was moved meanwhile was passed by.
       const bool may_have_moved = lookup.found.empty() && drives->drives.size() > 1;
       if (may_have_moved &&
           (cache.epoch(hash) != epoch || look_up(*drives, bucket, key).current() != nullptr))
         continue;
-      if (lookup.found.empty()) return not_found(*drives, bucket, key);
-      return make_error(Code::kNotFound, "{}/{}: there is no such object", bucket, key);
     }
+    MR_TRY(check_newest(*drives, lookup, bucket, key));
+    if (current == nullptr) return make_error(Code::kNotFound, "{}/{}: there is no such object", bucket, key);
     std::string inline_bytes;
     if (current->record.pieces.empty() && current->record.size > 0) {
       const auto found = current->drive->index().find(Family::kSmall, object_key(bucket, key));

@@ -22,7 +22,7 @@
 #include "store/buffers.h"
 #include "store/cache.h"
 #include "store/drive.h"
-#include "store/identity.h"
+#include "store/known_drives.h"
 #include "store/placement.h"
 #include "store/snapshot.h"
 #include "store/store.h"
@@ -44,6 +44,7 @@ struct DriveMap {
   std::vector<PlacementTarget> targets;                // at the same positions
   std::vector<std::shared_ptr<Committer>> committers;  // at the same positions
   std::vector<MissingDrive> missing;
+  uint64_t since = 0;  // the clock when it became the map: earlier versions may lie on drives that left
 
   std::shared_ptr<Drive> find(const std::string& path) const;
   // kUnavailable while a known drive is missing: it may hold what was not found. `what` is what is not known
@@ -60,6 +61,7 @@ struct Found {
 struct Lookup {
   std::vector<Found> found;
   std::optional<Error> error;
+  std::vector<std::shared_ptr<Drive>> unread;  // drives that did not say what they hold
 
   // The object's record, unless there is none or it was deleted.
   const Found* current() const {
@@ -95,6 +97,7 @@ class Core {
   const StoreOptions options;
   Log& log;
   std::string node_id;
+  KnownDrives known;
   VersionClock clock;
   BufferPool buffers;
   ObjectCache cache;
@@ -110,10 +113,14 @@ class Core {
 
   std::shared_ptr<const DriveMap> map() const { return map_.load(); }
   // With `topology` held exclusively: hands queued changes to the committers of the new map.
-  void set_map(std::shared_ptr<const DriveMap> map);
+  void set_map(std::shared_ptr<DriveMap> map);
 
-  // The error for a key of which not one record was found.
-  static Error not_found(const DriveMap& drives, const std::string& bucket, const std::string& key);
+  // kUnavailable where a record that is newer than all that were found, or the only one, may lie on a drive
+  // that is missing or cannot be read.
+  static Status check_newest(const DriveMap& drives, const Lookup& lookup, const std::string& bucket,
+                             const std::string& key);
+  // Notes durably that the drive misses a commit, before that commit is acknowledged.
+  Status mark_behind(Drive& drive);
   Lookup look_up(const DriveMap& drives, const std::string& bucket, const std::string& key) const;
   Result<std::shared_ptr<const Object>> get_object(const std::string& bucket, const std::string& key);
   // The same for those who go over everything: it stays out of the cache.

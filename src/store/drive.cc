@@ -101,6 +101,7 @@ Result<std::shared_ptr<Drive>> Drive::open(const DriveOptions& options) {
   MR_TRY(drive->settle_identity(options));
   MR_TRY(drive->make_directories());
   drive->empty_temporary_directory();
+  MR_TRY(drive->note_place());
   drive->hash_ = hash64(drive->id_);
   drive->rotational_ = is_rotational(options.path);
   const Space space = drive->space();
@@ -155,9 +156,7 @@ Status Drive::make_directories() {
   MR_TRY(make_directory(data));
   // RocksDB flushes what is in its directory, but not the directory's own name.
   MR_TRY(make_directory(path_ + "/index"));
-  if (::access((data + "/ff").c_str(), F_OK) != 0) {
-    for (unsigned i = 0; i < kDirectories; ++i) MR_TRY(make_directory(fmt::format("{}/{:02x}", data, i)));
-  }
+  for (unsigned i = 0; i < kDirectories; ++i) MR_TRY(make_directory(fmt::format("{}/{:02x}", data, i)));
   // Also where all are there already: a run that was cut short may have made them and not come to this.
   MR_TRY(sync_directory(data));
   return sync_directory(path_);
@@ -250,7 +249,58 @@ void Drive::mark_rested() {
   reason_.clear();
 }
 
+Status Drive::note_place() {
+  struct stat facts = {};
+  if (::stat(path_.c_str(), &facts) != 0) return make_system_error(errno, "drive " + path_);
+  device_ = facts.st_dev;
+  inode_ = facts.st_ino;
+  return {};
+}
+
+bool Drive::is_in_place() const {
+  struct stat facts = {};
+  return ::stat(path_.c_str(), &facts) == 0 && facts.st_dev == device_ && facts.st_ino == inode_;
+}
+
+Status Drive::check_place() {
+  const auto identity = find_drive_identity(path_);
+  std::string problem;
+  if (!identity) {
+    problem = identity.error().message();
+  } else if (!*identity) {
+    problem = fmt::format("drive {}: its millrace.json is gone: was it unmounted?", path_);
+  } else if ((*identity)->id != id_) {
+    problem = fmt::format("drive {}: another drive is there: {}, not {}", path_, (*identity)->id, id_);
+  } else if (!is_in_place()) {
+    problem = fmt::format("drive {}: its directory is another one now: was it mounted anew?", path_);
+  } else {
+    return {};
+  }
+  was_away_ = true;
+  mark_failed(problem);
+  return make_error(Code::kUnavailable, "{}", problem);
+}
+
+Status Drive::settle_again() {
+  const auto identity = MR_TRY(find_drive_identity(path_));
+  if (!identity || identity->id != id_)
+    return make_error(Code::kNotFound, "drive {}: it is not there: is it mounted?", path_);
+  lock_ = File();
+  MR_TRY(take_lock());
+  MR_TRY(make_directories());
+  MR_TRY(index_->reopen());
+  MR_TRY(note_place());
+  was_away_ = false;
+  return {};
+}
+
 Result<DriveIndex::Recovery> Drive::try_to_serve() {
+  if (was_away_) {
+    MR_TRY(settle_again());
+    return DriveIndex::Recovery::kReopened;
+  }
+  MR_TRY(check_place());
+  MR_TRY(make_directories());
   const std::string path = fmt::format("{}/probe", temporary_directory());
   {
     const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
@@ -282,6 +332,13 @@ Result<DriveIndex::Recovery> Drive::probe() {
 }
 
 Error Drive::failed_call(int errno_value, std::string_view what) {
+  // What a drive holds in directories of its own does not go away by itself.
+  if (errno_value == ENOENT || errno_value == ENOTDIR || errno_value == EXDEV) {
+    Status place = check_place();
+    if (!place) return place.take_error();
+    mark_failed(fmt::format("a directory of its own is gone: {}: {}", what, std::strerror(errno_value)));
+    return make_error(Code::kIo, "drive {}: {}", path_, reason());
+  }
   Error error = make_system_error(errno_value, what).within("drive " + path_);
   // Of the process or the machine, and it passes.
   if (errno_value == EMFILE || errno_value == ENFILE) return Error(Code::kUnavailable, error.message());
@@ -315,6 +372,7 @@ Drive::Space Drive::space() {
 }
 
 bool Drive::has_room(uint64_t bytes) {
+  if (!is_in_place() && !check_place()) return false;
   const Space now = space();
   if (now.total_inodes != 0 && now.free_inodes <= now.inode_reserve()) return false;
   return now.free_bytes >= reserve_bytes_ + reserved_ + bytes;
@@ -334,7 +392,10 @@ Result<std::shared_ptr<const File>> Drive::open_file(uint64_t file) {
   const std::string path = file_path(file);
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor >= 0) return std::shared_ptr<const File>(std::make_shared<File>(descriptor, path));
-  if (errno == ENOENT) return make_error(Code::kCorrupt, "drive {}: file {} is missing", path_, path);
+  if (errno == ENOENT) {
+    MR_TRY(check_place());
+    return make_error(Code::kCorrupt, "drive {}: file {} is missing", path_, path);
+  }
   if (errno == EMFILE || errno == ENFILE) {
     return make_error(Code::kUnavailable, "opening {}: {}", path, std::strerror(errno));
   }

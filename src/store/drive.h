@@ -60,6 +60,7 @@ class Drive {
   bool rotational() const { return rotational_; }
   bool was_clean() const { return was_clean_; }
   uint64_t clock_at_open() const { return clock_at_open_; }
+  uint64_t device() const { return device_; }
   WriteMode write_mode() const { return write_mode_; }
 
   DriveIndex& index() { return *index_; }
@@ -79,6 +80,16 @@ class Drive {
   // Much slower than its peers: new objects go to others that have room, until mark_rested().
   void mark_slow(std::string reason);
   void mark_rested();
+  // It missed commits, and was not compared with the other drives since: its records may be old. Each call
+  // counts, so that whoever compares notices a commit that was missed meanwhile.
+  void set_behind() { ++behind_; }
+  bool is_behind() const { return behind_ > 0; }
+  uint64_t behind() const { return behind_; }
+  // False where more was missed than `seen` says.
+  bool set_caught_up(uint64_t seen) { return behind_.compare_exchange_strong(seen, 0); }
+  // Whether the directory is still the drive that was opened: same device, same identity. Marks it failed
+  // where it is not: a drive that was unmounted leaves an empty directory behind.
+  Status check_place();
   bool takes_writes() const { return state() == DriveState::kServing || state() == DriveState::kSlow; }
   // Blocks: writes, flushes, reads and removes a small file, and lets the index go on. Its error is the new
   // reason.
@@ -104,6 +115,7 @@ class Drive {
   void drop_files(const std::vector<uint64_t>& files);
   // Files may be left that nobody knows: the next start looks for them.
   void need_sweep() { needs_sweep_ = true; }
+  bool take_need_of_sweep() { return needs_sweep_.exchange(false); }
   void unpin(const std::vector<uint64_t>& files);
 
   DriveStatus status();
@@ -127,6 +139,10 @@ class Drive {
 
   Drive() = default;
   Status take_lock();
+  // After the directory was another one for a while.
+  Status settle_again();
+  bool is_in_place() const;
+  Status note_place();
   Status settle_identity(const DriveOptions& options);
   Status make_directories();
   void empty_temporary_directory() const;
@@ -143,6 +159,10 @@ class Drive {
   bool rotational_ = false;
   bool was_clean_ = false;
   uint64_t clock_at_open_ = 0;
+  uint64_t device_ = 0;
+  uint64_t inode_ = 0;  // of the directory
+  std::atomic<uint64_t> behind_ = 0;
+  std::atomic<bool> was_away_ = false;
   uint64_t reserve_bytes_ = 0;
   WriteMode write_mode_ = WriteMode::kDirect;
   File lock_;

@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "base/units.h"
-#include "store/commit.h"
+#include "store/reconcile.h"
 #include "store/sweep.h"
 
 namespace millrace::store {
@@ -22,8 +22,7 @@ Housekeeper::~Housekeeper() {
   stop();
 }
 
-void Housekeeper::start(uint64_t started) {
-  started_ = started;
+void Housekeeper::start() {
   thread_ = std::jthread([this] { run(); });
 }
 
@@ -50,7 +49,10 @@ bool Housekeeper::goes_on() {
 }
 
 void Housekeeper::run() {
-  sweep();
+  const std::shared_ptr<const DriveMap> drives = core_.map();
+  for (const auto& drive : drives->drives) {
+    if (!drive->was_clean() && !report_loss(*drive)) sweep(*drive);
+  }
   uint64_t expired_us = 0;
   while (true) {
     {
@@ -60,9 +62,11 @@ void Housekeeper::run() {
       woken_ = false;
     }
     core_.close_retired();
+    for (const auto& drive : core_.map()->drives) static_cast<void>(drive->check_place().has_value());
     probe_failed();
     judge_pace();
-    forget_tombstones();
+    reconcile_drives(core_, [this] { return goes_on(); });
+    forget_marks(core_, [this] { return goes_on(); });
     // By turns with the rest: a drive takes hours to drain.
     const uint64_t until_us = steady_us() + kMovesFor_us;
     bool is_cut = false;
@@ -81,21 +85,15 @@ void Housekeeper::run() {
   }
 }
 
-void Housekeeper::sweep() {
-  const std::shared_ptr<const DriveMap> drives = core_.map();
-  for (const auto& drive : drives->drives) {
-    if (drive->was_clean()) continue;
-    if (report_loss(*drive)) continue;
-    const auto report = sweep_drive(core_, *drive, started_, [this] { return goes_on(); });
-    // A sweep that did not reach its end is done again at the next start.
-    if (!report || !goes_on()) drive->need_sweep();
-    if (!report) {
-      core_.log.warn("cannot sweep a drive", "drive", drive->path(), "why", report.error().message());
-    } else {
-      core_.log.info("swept a drive after an unclean stop", "drive", drive->path(), "files", report->files,
-                     "removed", report->removed, "removed_bytes", report->removed_bytes, "missing",
-                     report->missing);
-    }
+void Housekeeper::sweep(Drive& drive) {
+  const auto report = sweep_drive(core_, drive, [this] { return goes_on(); });
+  // A sweep that did not reach its end is done again at the next start.
+  if (!report || !goes_on()) drive.need_sweep();
+  if (!report) {
+    core_.log.warn("cannot sweep a drive", "drive", drive.path(), "why", report.error().message());
+  } else {
+    core_.log.info("swept a drive", "drive", drive.path(), "files", report->files, "removed", report->removed,
+                   "removed_bytes", report->removed_bytes, "missing", report->missing);
   }
 }
 
@@ -120,8 +118,11 @@ void Housekeeper::catch_up(const std::shared_ptr<Drive>& drive, DriveIndex::Reco
       if (!loaded) static_cast<void>(drive->note(loaded.take_error()));
       core_.cache.clear();
     }
-    report_loss(*drive);
+    if (report_loss(*drive)) return;
   }
+  // An index that only went on after a refused write may still show it after a restart, and then its files
+  // must be there.
+  if (recovery != DriveIndex::Recovery::kResumed && drive->take_need_of_sweep()) sweep(*drive);
   // Buckets may have been made and changed meanwhile.
   std::lock_guard lock(core_.admin);
   Status saved = core_.save_buckets(*drive);
@@ -160,32 +161,6 @@ void Housekeeper::judge_pace() {
                                  format_bytes(verdict.peers_bytes_per_second)));
     core_.log.warn("a drive is much slower than the others and gets no new objects for a while", "drive",
                    drive->path(), "why", drive->reason(), "rest_seconds", verdict.rest_us / 1'000'000);
-  }
-}
-
-void Housekeeper::forget_tombstones() {
-  const std::shared_ptr<const DriveMap> map = core_.map();
-  if (!map->missing.empty()) return;
-  for (const auto& drive : map->drives) {
-    if (drive->state() == DriveState::kFailed) return;
-  }
-  for (const auto& drive : map->drives) {
-    std::vector<std::string> keys;
-    const auto rows = drive->index().iterate(Family::kMeta, DriveIndex::Scan::kSome);
-    const rocksdb::Slice prefix = slice(kMetaTombstone);
-    for (rows->Seek(prefix); rows->Valid() && rows->key().starts_with(prefix); rows->Next()) {
-      keys.emplace_back(view(rows->key()).substr(kMetaTombstone.size()));
-    }
-    for (const std::string& encoded : keys) {
-      if (!goes_on()) return;
-      const auto [bucket, key] = split_object_key(encoded);
-      Change change;
-      change.kind = Change::Kind::kTidy;
-      change.bucket = bucket;
-      change.key = key;
-      const auto tidied = core_.commit(std::move(change));
-      if (!tidied) return;
-    }
   }
 }
 

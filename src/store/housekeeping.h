@@ -1,5 +1,6 @@
-// Housekeeper: what must be done now and then: sweep after an unclean stop, probe failed drives, rest slow
-// ones, expire uploads, forget tombstones that no drive needs any more, move objects off draining drives.
+// Housekeeper: what must be done now and then: sweep after an unclean stop, probe failed drives, compare
+// those that missed commits with the others, rest slow ones, expire uploads, move objects off draining
+// drives.
 //
 // One thread; each task is small or can be interrupted, and may be cut short by a crash at any point.
 #pragma once
@@ -21,8 +22,7 @@ class Housekeeper {
   Housekeeper(Core& core, Multipart& multipart) : core_(core), multipart_(multipart), mover_(core) {}
   ~Housekeeper();
 
-  // `started`: a version drawn at this start.
-  void start(uint64_t started);
+  void start();
   void stop();
   // There may be something to do at once: a drive came, or is to be drained.
   void wake();
@@ -30,18 +30,16 @@ class Housekeeper {
  private:
   void run();
   bool goes_on();
-  void sweep();
+  void sweep(Drive& drive);
   void probe_failed();
   void catch_up(const std::shared_ptr<Drive>& drive, DriveIndex::Recovery recovery);
   // Whether the index lost commits; says so.
   bool report_loss(Drive& drive);
   void judge_pace();
-  void forget_tombstones();
 
   Core& core_;
   Multipart& multipart_;
   Mover mover_;
-  uint64_t started_ = 0;
   PaceWatch pace_;
   std::mutex mutex_;
   std::condition_variable changed_;

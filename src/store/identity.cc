@@ -94,7 +94,13 @@ Result<NodeState> load_node_state(const std::string& state_directory) {
     drive.id = MR_TRY(get_text(entry, "id", path));
     const std::string intent = MR_TRY(get_text(entry, "state", path));
     drive.intent = intent == "draining" ? DriveIntent::kDrain : DriveIntent::kServe;
+    const auto behind = entry.find("behind");
+    drive.behind = behind != entry.end() && *behind == true;
     state.drives.push_back(std::move(drive));
+  }
+  for (const nlohmann::json& id : document.value("removed", nlohmann::json::array())) {
+    if (!id.is_string()) return make_error(Code::kCorrupt, "{}: the id of a removed drive is no text", path);
+    state.removed.push_back(id.get<std::string>());
   }
   return state;
 }
@@ -106,9 +112,11 @@ Status save_node_state(const std::string& state_directory, const NodeState& stat
   for (const KnownDrive& drive : state.drives) {
     drives.push_back({{"path", drive.path.starts_with(here) ? drive.path.substr(here.size()) : drive.path},
                       {"id", drive.id},
-                      {"state", drive.intent == DriveIntent::kDrain ? "draining" : "serving"}});
+                      {"state", drive.intent == DriveIntent::kDrain ? "draining" : "serving"},
+                      {"behind", drive.behind}});
   }
-  const nlohmann::json document = {{"format", kFormat}, {"node", state.node_id}, {"drives", drives}};
+  const nlohmann::json document = {
+      {"format", kFormat}, {"node", state.node_id}, {"drives", drives}, {"removed", state.removed}};
   return write_file_atomically(node_path(state_directory), document.dump(2) + "\n");
 }
 

@@ -26,6 +26,9 @@ struct KnownDrive {
   std::string path;
   std::string id;
   DriveIntent intent = DriveIntent::kServe;
+  // It missed commits: until it was compared with all others, its records may be older than theirs.
+  bool behind = false;
+  bool operator==(const KnownDrive&) const = default;
 };
 // Without dots, and not depending on where the process was started.
 std::string absolute_path(const std::string& path);
@@ -35,6 +38,8 @@ bool is_named(const KnownDrive& drive, const std::string& name);
 struct NodeState {
   std::string node_id;
   std::vector<KnownDrive> drives;
+  std::vector<std::string> removed;  // ids of drives that were taken out; a settings file may still name them
+  bool operator==(const NodeState&) const = default;
 };
 // Makes a node with a new id where there is none.
 Result<NodeState> load_node_state(const std::string& state_directory);

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/crc.h"
+#include "base/file.h"
 #include "store/coding.h"
 
 namespace millrace::store {
@@ -314,6 +315,10 @@ Result<DriveIndex::Recovery> DriveIndex::recover() {
 }
 
 Status DriveIndex::reopen() {
+  // RocksDB would begin a new index.
+  if (!file_exists(path_ + "/CURRENT"))
+    return make_error(Code::kCorrupt, "index {}: it has no CURRENT", path_)
+        .with_hint("millrace fsck --rebuild");
   const std::string clock = last_clock();
   std::unique_lock lock(mutex_);
   if (open_ != nullptr) clock_ = clock;

@@ -36,6 +36,8 @@ inline constexpr std::string_view kMetaClock = "clock";
 inline constexpr std::string_view kMetaClean = "clean";
 inline constexpr std::string_view kMetaLost = "lost";
 inline constexpr std::string_view kMetaScrub = "scrub";  // when the last cycle ended, and how far this one is
+// And the object key behind it: a newer record of it was, or was about to be, written to another drive.
+inline constexpr std::string_view kMetaSuperseded = "superseded ";
 inline constexpr std::string_view kMetaTombstone = "tombstone ";  // and the object key behind it
 
 inline constexpr std::string_view kMetaPending = "pending ";  // and the key of a shard to be indexed
@@ -91,6 +93,8 @@ class DriveIndex {
   // opened again: what was refused may then be there, what was acknowledged is.
   enum class Recovery : uint8_t { kNone, kResumed, kReopened };
   Result<Recovery> recover();
+  // Closes it and opens what is at its place now. Blocks; whoever reads meanwhile waits.
+  Status reopen();
   // Brings everything into tables, so that the next open has no log to replay.
   Status flush();
 
@@ -114,7 +118,6 @@ class DriveIndex {
   Result<std::shared_ptr<OpenIndex>> open_anew() const;
   // Waits while it is being opened; error where it is closed.
   Result<std::shared_ptr<OpenIndex>> use() const;
-  Status reopen();
   Status remember_loss(const std::string& lost);
   std::string last_clock() const;
 

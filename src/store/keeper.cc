@@ -27,6 +27,7 @@ std::vector<uint64_t> FileKeeper::drop(const std::vector<uint64_t>& files) {
   std::vector<uint64_t> removable;
   std::lock_guard lock(mutex_);
   for (const uint64_t file : files) {
+    fresh_.erase(file);
     if (pins_.contains(file)) {
       dropped_.insert(file);
     } else {
@@ -34,6 +35,21 @@ std::vector<uint64_t> FileKeeper::drop(const std::vector<uint64_t>& files) {
     }
   }
   return removable;
+}
+
+void FileKeeper::begin(uint64_t file) {
+  std::lock_guard lock(mutex_);
+  fresh_.insert(file);
+}
+
+void FileKeeper::settle(const std::vector<uint64_t>& files) {
+  std::lock_guard lock(mutex_);
+  for (const uint64_t file : files) fresh_.erase(file);
+}
+
+bool FileKeeper::is_busy(uint64_t file) const {
+  std::lock_guard lock(mutex_);
+  return fresh_.contains(file) || pins_.contains(file);
 }
 
 std::vector<uint64_t> FileKeeper::take_dropped() {

@@ -19,13 +19,19 @@ class FileKeeper {
   std::vector<uint64_t> unpin(const std::vector<uint64_t>& files);
   // Those that can be removed now; the others follow at unpin.
   std::vector<uint64_t> drop(const std::vector<uint64_t>& files);
+  // A file that no record names yet, from before it can be seen until its commit is decided: the sweep leaves
+  // it alone, as it leaves alone what is dropped and still read.
+  void begin(uint64_t file);
+  void settle(const std::vector<uint64_t>& files);
+  bool is_busy(uint64_t file) const;
   // Everything dropped and not yet removed: the end of the drive's use.
   std::vector<uint64_t> take_dropped();
 
  private:
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::unordered_map<uint64_t, uint32_t> pins_;  // guarded by mutex_
   std::unordered_set<uint64_t> dropped_;         // guarded by mutex_; all of them are pinned
+  std::unordered_set<uint64_t> fresh_;           // guarded by mutex_; begun and not settled
 };
 
 }  // namespace millrace::store

@@ -52,7 +52,7 @@ Engine::~Engine() {
 Status Engine::start() {
   core_.on_pending_shard = [this] { shards_.wake(); };
   MR_TRY(attach_.open_all());
-  housekeeper_.start(core_.clock.next());
+  housekeeper_.start();
   shards_.start();
   scrubber_.start();
   return {};

@@ -23,6 +23,8 @@ std::optional<uint64_t> parse_file_name(std::string_view name) {
 namespace {
 
 Status remove_unknown(Drive& drive, uint64_t file, const std::string& path, SweepReport& report) {
+  // Asked before the index: what is settled is in the index, if it was committed.
+  if (drive.keeper().is_busy(file)) return {};
   const auto owner = MR_TRY(drive.index().find(Family::kFiles, file_key(file)));
   if (owner) return {};
   struct stat facts = {};
@@ -36,8 +38,7 @@ Status remove_unknown(Drive& drive, uint64_t file, const std::string& path, Swee
 
 }  // namespace
 
-Result<SweepReport> sweep_drive(Core& core, Drive& drive, uint64_t before,
-                                const std::function<bool()>& go_on) {
+Result<SweepReport> sweep_drive(Core& core, Drive& drive, const std::function<bool()>& go_on) {
   SweepReport report;
   std::unordered_set<uint64_t> there;
   for (unsigned directory = 0; directory < Drive::kDirectories; ++directory) {
@@ -49,7 +50,7 @@ Result<SweepReport> sweep_drive(Core& core, Drive& drive, uint64_t before,
     for (const auto& entry : entries) {
       if (!go_on()) return report;
       const auto file = parse_file_name(entry.path().filename().string());
-      if (!file || *file >= before) continue;
+      if (!file) continue;
       ++report.files;
       there.insert(*file);
       MR_TRY(remove_unknown(drive, *file, entry.path().string(), report));
@@ -58,7 +59,7 @@ Result<SweepReport> sweep_drive(Core& core, Drive& drive, uint64_t before,
   const auto rows = drive.index().iterate(Family::kFiles, DriveIndex::Scan::kAll);
   for (rows->SeekToFirst(); rows->Valid() && go_on(); rows->Next()) {
     const auto file = parse_file_key(view(rows->key()));
-    if (!file || *file >= before || there.contains(*file)) continue;
+    if (!file || there.contains(*file)) continue;
     // The iterator sees an old state: what was deleted meanwhile is not missing.
     const auto still = MR_TRY(drive.index().find(Family::kFiles, view(rows->key())));
     if (!still || ::access(drive.file_path(*file).c_str(), F_OK) == 0) continue;

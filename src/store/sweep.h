@@ -1,7 +1,8 @@
-// Sweep: after an unclean stop, files that no record knows are removed, and records without file are
-// reported.
+// Sweep: after an unclean stop, or after a drive failed, files that no record knows are removed, and records
+// without file are reported.
 //
-// Only files older than this start are looked at, so it runs beside everything else. Blocks.
+// Files whose commit is not decided yet are left alone (FileKeeper), so it runs beside everything else.
+// Blocks.
 #pragma once
 
 #include <cstdint>
@@ -21,9 +22,8 @@ struct SweepReport {
   uint64_t missing = 0;
 };
 
-// `before`: a version drawn at this start. `go_on` is asked now and then.
-Result<SweepReport> sweep_drive(Core& core, Drive& drive, uint64_t before,
-                                const std::function<bool()>& go_on);
+// `go_on` is asked now and then.
+Result<SweepReport> sweep_drive(Core& core, Drive& drive, const std::function<bool()>& go_on);
 
 // The file's number, from its name; nothing where it is not one of ours.
 std::optional<uint64_t> parse_file_name(std::string_view name);

@@ -104,6 +104,13 @@ Status UnfinishedFile::write_tail(uint64_t offset, std::string_view bytes) {
 }
 
 Status UnfinishedFile::publish(uint64_t name, uint64_t size, Durability durability) {
+  drive_->keeper().begin(name);
+  Status published = name_and_flush(name, size, durability);
+  if (!published) drive_->keeper().settle({name});
+  return published;
+}
+
+Status UnfinishedFile::name_and_flush(uint64_t name, uint64_t size, Durability durability) {
   if (::ftruncate(descriptor(), static_cast<off_t>(size)) != 0) {
     return drive_->failed_call(errno, "giving a file its length");
   }

@@ -35,10 +35,12 @@ class UnfinishedFile {
   // The end of the file, from a page boundary on.
   Status write_tail(uint64_t offset, std::string_view bytes);
   // Gives it its length and name; durable when this returns (class flush). After an error nothing is left.
+  // The sweep leaves the file alone until the drive's keeper is told that its commit is decided.
   Status publish(uint64_t name, uint64_t size, Durability durability);
 
  private:
   Status open();
+  Status name_and_flush(uint64_t name, uint64_t size, Durability durability);
   Status give_name(uint64_t name);
 
   const std::shared_ptr<Drive> drive_;
