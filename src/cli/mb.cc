@@ -95,8 +95,10 @@ void add_bucket(CLI::App& app, Shell& shell) {
   verb->add_option("--durability", flags->durability,
                    "flush: survives power loss (default); os: as soon as the system likes");
   verb->add_option("--etag", flags->etag, "auto: MD5 up to 16 MiB; md5: always; fast: never");
-  verb->add_option("--verify", flags->verify,
-                   "scrub: checksums are compared in the background; read: on every read too");
+  verb->add_option(
+      "--verify", flags->verify,
+      "When checksums are compared, beside the scrubber: first (default): when a block is first read from "
+      "the drive; read: on every read; scrub: by the scrubber alone");
   verb->add_option("--anonymous-read", flags->anonymous_read, "on: everyone may read without a key")
       ->check(CLI::IsMember({"on", "off"}));
   verb->add_option("--endpoint", flags->endpoint,

@@ -76,7 +76,9 @@ Json bucket_json(const store::Bucket& bucket) {
           {"etag", settings.etag == store::EtagMode::kAuto  ? "auto"
                    : settings.etag == store::EtagMode::kMd5 ? "md5"
                                                             : "fast"},
-          {"verify", settings.verify == store::Verify::kScrub ? "scrub" : "read"},
+          {"verify", settings.verify == store::Verify::kFirst  ? "first"
+                     : settings.verify == store::Verify::kRead ? "read"
+                                                               : "scrub"},
           {"anonymous_read", settings.anonymous_read}};
 }
 
@@ -96,8 +98,11 @@ Result<store::BucketSettings> change_settings(store::BucketSettings settings, co
                       : text == "md5" ? store::EtagMode::kMd5
                                       : store::EtagMode::kFast;
     } else if (name == "verify") {
-      if (text != "scrub" && text != "read") return bad(name, "\"scrub\" or \"read\"");
-      settings.verify = text == "read" ? store::Verify::kRead : store::Verify::kScrub;
+      if (text != "first" && text != "read" && text != "scrub")
+        return bad(name, "\"first\", \"read\" or \"scrub\"");
+      settings.verify = text == "first"  ? store::Verify::kFirst
+                        : text == "read" ? store::Verify::kRead
+                                         : store::Verify::kScrub;
     } else if (name == "anonymous_read") {
       if (!value.is_boolean()) return bad(name, "true or false");
       settings.anonymous_read = value.get<bool>();

@@ -82,7 +82,7 @@ Result<BucketRecord> decode_bucket(std::string_view encoded) {
   if (crc != crc32c(encoded.substr(0, body))) {
     return make_error(Code::kCorrupt, "bucket record: its checksum is wrong");
   }
-  if (durability > 1 || etag > 2 || verify > 1)
+  if (durability > 1 || etag > 2 || verify > 2)
     return make_error(Code::kCorrupt, "bucket record: unknown setting");
   record.bucket.settings.durability = static_cast<Durability>(durability);
   record.bucket.settings.etag = static_cast<EtagMode>(etag);
@@ -104,6 +104,12 @@ std::vector<std::shared_ptr<const Bucket>> BucketTable::all() const {
   return buckets;
 }
 
+Verify BucketTable::verify_of(std::string_view name) const {
+  if (!any_other_verify_.load(std::memory_order_relaxed)) return Verify::kFirst;
+  const auto bucket = find(name);
+  return bucket == nullptr ? Verify::kFirst : bucket->settings.verify;
+}
+
 void BucketTable::learn(const BucketRecord& record) {
   std::lock_guard lock(mutex_);
   BucketRecord& known = records_[record.bucket.name];
@@ -121,14 +127,14 @@ std::vector<BucketRecord> BucketTable::records() const {
 
 void BucketTable::publish() {
   auto map = std::make_shared<Map>();
-  bool verified = false;
+  bool other = false;
   for (const auto& [name, record] : records_) {
     if (record.removed) continue;
     map->emplace(name, std::make_shared<const Bucket>(record.bucket));
-    verified = verified || record.bucket.settings.verify == Verify::kRead;
+    other = other || record.bucket.settings.verify != Verify::kFirst;
   }
   map_.store(std::move(map));
-  any_verified_.store(verified, std::memory_order_relaxed);
+  any_other_verify_.store(other, std::memory_order_relaxed);
 }
 
 }  // namespace millrace::store

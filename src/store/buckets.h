@@ -32,9 +32,8 @@ class BucketTable {
 
   std::shared_ptr<const Bucket> find(std::string_view name) const;
   std::vector<std::shared_ptr<const Bucket>> all() const;
-  // Whether any bucket has its checksums compared on every read; most nodes have none, and then need not
-  // look.
-  bool any_verified() const { return any_verified_.load(std::memory_order_relaxed); }
+  // When this bucket's checksums are compared. On most nodes all buckets are alike, and none is looked up.
+  Verify verify_of(std::string_view name) const;
 
   // Every record that was seen on a drive; the newest of each name counts.
   void learn(const BucketRecord& record);
@@ -47,7 +46,7 @@ class BucketTable {
   mutable std::mutex mutex_;
   std::map<std::string, BucketRecord> records_;  // guarded by mutex_
   Snapshot<Map> map_{std::make_shared<const Map>()};
-  std::atomic<bool> any_verified_ = false;
+  std::atomic<bool> any_other_verify_ = false;  // than that of new buckets
 };
 
 }  // namespace millrace::store

@@ -87,6 +87,13 @@ void ObjectCache::insert(Shard& shard, uint64_t hash, std::shared_ptr<const Obje
   }
 }
 
+void ObjectCache::forget(uint64_t hash) {
+  Released released;
+  Shard& home = shard(hash);
+  std::lock_guard lock(home.mutex);
+  erase(home, hash, released);
+}
+
 void ObjectCache::forget_files(size_t count) {
   for (size_t i = 0; i < kShards && count > 0; ++i) {
     Released released;

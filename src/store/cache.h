@@ -35,6 +35,8 @@ class ObjectCache {
   void begin_change(uint64_t hash);
   void end_change(uint64_t hash, std::shared_ptr<const Object> object);
 
+  // The next who asks reads the index again.
+  void forget(uint64_t hash);
   // Lets go of objects that hold files, oldest first, about so many.
   void forget_files(size_t count);
   void clear();

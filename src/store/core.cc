@@ -26,11 +26,17 @@ Status DriveMap::check_all_there(const std::string& what) const {
       .with_hint("attach the drive, or give it up for lost: millrace drives remove " + first.known.path);
 }
 
-void DamageList::add(Damage damage) {
+bool DamageList::add(Damage damage) {
   std::lock_guard lock(mutex_);
+  const auto is_same = [&](const Damage& known) {
+    return known.block == damage.block && known.key == damage.key && known.bucket == damage.bucket &&
+           known.drive == damage.drive && known.what == damage.what;
+  };
+  if (std::ranges::any_of(found_, is_same)) return false;
   ++count_;
   found_.push_back(std::move(damage));
   if (found_.size() > kMaxDamages) found_.pop_front();
+  return true;
 }
 
 std::vector<Damage> DamageList::found() const {
@@ -241,9 +247,11 @@ void Core::close_retired() {
 }
 
 void Core::report(Damage damage) {
+  // Forgotten with what was compared of it: the next read looks again.
+  if (!damage.key.empty()) cache.forget(ObjectCache::hash(damage.bucket, damage.key));
+  if (!damages.add(damage)) return;
   log.warn("found damage", "bucket", damage.bucket, "key", damage.key, "drive", damage.drive, "block",
            damage.block, "what", damage.what);
-  damages.add(std::move(damage));
 }
 
 }  // namespace millrace::store

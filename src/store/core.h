@@ -72,7 +72,8 @@ struct Lookup {
 // Damage that was found, the newest kMaxDamages of it. Any thread.
 class DamageList {
  public:
-  void add(Damage damage);
+  // False where it is known already.
+  bool add(Damage damage);
   std::vector<Damage> found() const;
   uint64_t count() const { return count_; }
 

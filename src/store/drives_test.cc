@@ -320,6 +320,39 @@ TEST_F(DrivesTest, AFlippedBitIsFoundByReadingAndByScrubbing) {
   EXPECT_EQ(*get(*store_, "data", "good"), bytes);
 }
 
+TEST_F(DrivesTest, EveryBlockIsComparedWhenItIsFirstReadAndWhenItsFileWasWritten) {
+  open(1);
+  const std::string bytes = some_bytes(2 * kBlockBytes + 100, 1);
+  ASSERT_TRUE(put(*store_, "data", "fresh", bytes));
+  flip_byte(data_files(0).front(), kBlockBytes + 5);
+  auto object = *store_->get_object("data", "fresh");
+  EXPECT_EQ(store_->find_ready(*object, 0, bytes.size()), std::nullopt);
+  EXPECT_EQ(prepare(*store_, object, 0, bytes.size()).error().code(), Code::kCorrupt);
+  EXPECT_EQ(get(*store_, "data", "fresh").error().code(), Code::kCorrupt);
+  EXPECT_TRUE(prepare(*store_, object, 0, kBlockBytes));
+
+  // What was compared before is compared again when the file was written.
+  flip_byte(data_files(0).front(), kBlockBytes + 5);
+  object = *store_->get_object("data", "fresh");
+  ASSERT_TRUE(prepare(*store_, object, 0, bytes.size()));
+  EXPECT_NE(store_->find_ready(*object, kBlockBytes, 10), std::nullopt);
+  flip_byte(data_files(0).front(), kBlockBytes + 5);
+  EXPECT_EQ(get(*store_, "data", "fresh").error().code(), Code::kCorrupt);
+  EXPECT_EQ(prepare(*store_, object, 0, bytes.size()).error().code(), Code::kCorrupt);
+  // One place, however often it was met.
+  EXPECT_EQ(store_->scrub_status().damaged, 1u);
+  scrub();
+  EXPECT_EQ(store_->scrub_status().damaged, 1u);
+  EXPECT_GT(store_->scrub_status().bytes_total, bytes.size());
+  EXPECT_LT(store_->scrub_status().bytes_total, 2 * bytes.size());
+  EXPECT_EQ(get(*store_, "data", "fresh").error().code(), Code::kCorrupt);
+
+  BucketSettings lazy;
+  lazy.verify = Verify::kScrub;
+  ASSERT_TRUE(store_->change_bucket("data", lazy));
+  EXPECT_TRUE(get(*store_, "data", "fresh"));
+}
+
 TEST_F(DrivesTest, ACutOrMissingFileIsDamageNotACrash) {
   open(1);
   ASSERT_TRUE(put(*store_, "data", "cut", some_bytes(100'000, 1)));

@@ -18,6 +18,10 @@ Object::Object(std::string bucket, std::string key, Record record, std::shared_p
       inline_bytes_(std::move(inline_bytes)) {
   if (is_inline()) return;
   drive_->keeper().pin(files_of(record_));
+  std::vector<uint64_t> blocks;
+  blocks.reserve(record_.pieces.size());
+  for (const Piece& piece : record_.pieces) blocks.push_back((piece.size + kBlockBytes - 1) / kBlockBytes);
+  checked_ = std::make_unique<CheckedBlocks>(blocks);
   if (record_.pieces.size() == 1) return;
   uint64_t end = 0;
   ends_.reserve(record_.pieces.size());

@@ -14,6 +14,7 @@
 
 #include "base/file.h"
 #include "base/result.h"
+#include "store/checked_blocks.h"
 #include "store/record.h"
 #include "store/snapshot.h"
 
@@ -59,6 +60,9 @@ class Object : public std::enable_shared_from_this<Object> {
   // What the piece's own end says about its blocks; blocks when first asked.
   Result<std::shared_ptr<const std::vector<uint32_t>>> block_crcs(size_t piece) const;
 
+  // Of its pieces' blocks.
+  CheckedBlocks& checked() const { return *checked_; }
+
   // Set by readers.
   mutable std::atomic<uint64_t> resident_us = 0;  // when all of it was last seen in the page cache
   mutable std::atomic<uint64_t> ahead = 0;        // up to where its drive was asked to read ahead
@@ -71,7 +75,8 @@ class Object : public std::enable_shared_from_this<Object> {
   const Record record_;
   const std::shared_ptr<Drive> drive_;  // outlives its objects, also when taken out
   const std::string inline_bytes_;
-  std::vector<uint64_t> ends_;  // of each piece, in the object; only where there are several
+  std::vector<uint64_t> ends_;              // of each piece, in the object; only where there are several
+  std::unique_ptr<CheckedBlocks> checked_;  // none where it is inline
 
   mutable std::mutex mutex_;
   mutable std::vector<std::pair<size_t, std::shared_ptr<const File>>>

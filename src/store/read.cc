@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/sendfile.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -133,69 +134,112 @@ bool is_resident(const File& file, uint64_t offset, uint64_t size) {
   return true;
 }
 
-Status check_blocks(Core& core, const Object& object, size_t piece, uint64_t offset, uint64_t size) {
+namespace {
+
+// When the file was last written, and so whether what was compared is still what is there.
+int64_t changed_ns(const File& file) {
+  struct stat facts = {};
+  if (::fstat(file.descriptor(), &facts) != 0) return -1;
+  return facts.st_mtim.tv_sec * 1'000'000'000 + facts.st_mtim.tv_nsec;
+}
+
+struct Blocks {
+  uint64_t first = 0;
+  uint64_t end = 0;
+};
+Blocks blocks_of(const Stretch& stretch) {
+  return {stretch.offset / kBlockBytes, (stretch.offset + stretch.size + kBlockBytes - 1) / kBlockBytes};
+}
+
+// Read in steps that stay in the processor's cache until they are added up.
+Result<uint32_t> crc_of(const File& file, uint64_t offset, uint64_t size) {
+  constexpr size_t kStep = 128 << 10;
+  thread_local std::string buffer(kStep, '\0');
+  uint32_t crc = 0;
+  for (uint64_t done = 0; done < size;) {
+    const size_t length = std::min<uint64_t>(kStep, size - done);
+    MR_TRY(read_fully(file, offset + done, buffer.data(), length));
+    crc = crc32c(std::string_view(buffer).substr(0, length), crc);
+    done += length;
+  }
+  return crc;
+}
+
+}  // namespace
+
+Status check_blocks(Core& core, const Object& object, const Stretch& stretch, BlocksToCheck which) {
+  // Blocks are counted over the whole object, as whoever repairs it sees them.
+  const uint64_t before = object.checked().first_of(stretch.piece);
   const auto damaged = [&](uint64_t block, std::string why) {
     const std::string& drive = object.drive()->path();
-    core.report({object.bucket(), object.key(), drive, block, why});
+    core.report({object.bucket(), object.key(), drive, before + block, why});
     return make_error(Code::kCorrupt, "{}/{} on drive {}: block {}: {}", object.bucket(), object.key(), drive,
-                      block, why);
+                      before + block, why);
   };
-  // Blocks are counted over the whole object, as whoever repairs it sees them.
-  uint64_t blocks_before = 0;
-  for (size_t i = 0; i < piece; ++i) {
-    blocks_before += (object.record().pieces[i].size + kBlockBytes - 1) / kBlockBytes;
-  }
-  auto crcs = object.block_crcs(piece);
-  if (!crcs) {
-    if (crcs.error().code() == Code::kUnavailable || crcs.error().code() == Code::kIo)
-      return failed_read(object, crcs.take_error());
-    return damaged(blocks_before, crcs.error().message());
-  }
-  const std::shared_ptr<const File> file = MR_TRY(object.open_piece(piece));
-  const uint64_t piece_size = object.record().pieces[piece].size;
-  thread_local std::string buffer;
-  buffer.resize(kBlockBytes);
-  for (uint64_t block = offset / kBlockBytes; block * kBlockBytes < offset + size; ++block) {
-    const uint64_t at = block * kBlockBytes;
-    const size_t length = std::min(kBlockBytes, piece_size - at);
-    auto got = read_fully(*file, at, buffer.data(), length);
-    if (!got && got.error().code() == Code::kIo) return failed_read(object, got.take_error());
-    if (!got) return damaged(blocks_before + block, got.error().message());
-    if (crc32c(std::string_view(buffer).substr(0, length)) != (**crcs)[block]) {
-      return damaged(blocks_before + block, "its checksum is wrong");
+  const std::shared_ptr<const File> file = MR_TRY(object.open_piece(stretch.piece));
+  const int64_t changed = changed_ns(*file);
+  const uint64_t piece_size = object.record().pieces[stretch.piece].size;
+  const Blocks blocks = blocks_of(stretch);
+  for (uint64_t block = blocks.first; block < blocks.end; ++block) {
+    if (which == BlocksToCheck::kUnchecked && object.checked().is_checked(stretch.piece, block, changed))
+      continue;
+    auto crcs = object.block_crcs(stretch.piece);
+    if (!crcs) {
+      if (crcs.error().code() == Code::kUnavailable || crcs.error().code() == Code::kIo)
+        return failed_read(object, crcs.take_error());
+      return damaged(0, crcs.error().message());
     }
+    const uint64_t at = block * kBlockBytes;
+    auto crc = crc_of(*file, at, std::min(kBlockBytes, piece_size - at));
+    if (!crc && crc.error().code() == Code::kIo) return failed_read(object, crc.take_error());
+    if (!crc) return damaged(block, crc.error().message());
+    if (*crc != (**crcs)[block]) return damaged(block, "its checksum is wrong");
+    object.checked().set_checked(stretch.piece, block, changed);
   }
   return {};
 }
 
-ObjectReader::Stretch ObjectReader::clip(const Object& object, uint64_t offset, uint64_t size) const {
+Stretch ObjectReader::clip(const Object& object, uint64_t offset, uint64_t size) const {
   const Object::Place place = object.locate(offset);
   const uint64_t left = object.record().pieces[place.piece].size - place.offset;
   return {place.piece, place.offset, std::min({size, left, core_.options.read_window})};
 }
 
-bool ObjectReader::is_verified(const Object& object) const {
-  if (!core_.buckets.any_verified()) return false;
-  const auto bucket = core_.buckets.find(object.bucket());
-  return bucket != nullptr && bucket->settings.verify == Verify::kRead;
+bool ObjectReader::is_checked(const Object& object, const File& file, const Stretch& stretch) const {
+  const Verify verify = core_.buckets.verify_of(object.bucket());
+  if (verify != Verify::kFirst) return verify == Verify::kScrub;
+  const int64_t changed = changed_ns(file);
+  const Blocks blocks = blocks_of(stretch);
+  for (uint64_t block = blocks.first; block < blocks.end; ++block) {
+    if (!object.checked().is_checked(stretch.piece, block, changed)) return false;
+  }
+  return true;
+}
+
+Status ObjectReader::check(const Object& object, const Stretch& stretch) const {
+  const Verify verify = core_.buckets.verify_of(object.bucket());
+  if (verify == Verify::kScrub) return {};
+  return check_blocks(core_, object, stretch,
+                      verify == Verify::kRead ? BlocksToCheck::kAll : BlocksToCheck::kUnchecked);
 }
 
 std::optional<Extent> ObjectReader::find_ready(const Object& object, uint64_t offset, uint64_t size) {
-  if (object.is_inline() || offset >= object.record().size || size == 0 || is_verified(object))
-    return std::nullopt;
+  if (object.is_inline() || offset >= object.record().size || size == 0) return std::nullopt;
   const Stretch stretch = clip(object, offset, size);
   std::shared_ptr<const File> file = object.find_file(stretch.piece);
   if (file == nullptr) return std::nullopt;
-  Extent extent{file, stretch.piece_offset, stretch.size};
+  Extent extent{file, stretch.offset, stretch.size};
   const bool is_small = object.record().size <= core_.options.read_window;
   if (is_small) {
     const uint64_t now = coarse_us();
     if (now - object.resident_us.load(std::memory_order_relaxed) < kResident_us) return extent;
-    if (!is_resident(*file, 0, object.record().pieces[stretch.piece].size)) return std::nullopt;
+    const Stretch whole{stretch.piece, 0, object.record().pieces[stretch.piece].size};
+    if (!is_checked(object, *file, whole) || !is_resident(*file, 0, whole.size)) return std::nullopt;
     object.resident_us.store(now, std::memory_order_relaxed);
     return extent;
   }
-  if (!is_resident(*file, stretch.piece_offset, stretch.size)) return std::nullopt;
+  if (!is_checked(object, *file, stretch) || !is_resident(*file, stretch.offset, stretch.size))
+    return std::nullopt;
   keep_ahead(object, offset);
   return extent;
 }
@@ -216,12 +260,15 @@ void ObjectReader::read_ahead(const Object& object, uint64_t from) {
   while (from < end) {
     const Object::Place place = object.locate(from);
     const uint64_t length = std::min(end - from, object.record().pieces[place.piece].size - place.offset);
-    object.drive()->reader().prefetch([this, held = object.shared_from_this(), place, length] {
+    const Stretch stretch{place.piece, place.offset, length};
+    object.drive()->reader().prefetch([this, held = object.shared_from_this(), stretch] {
       // Whoever sends these bytes meets the error itself, if there is one.
-      const auto file = held->open_piece(place.piece);
+      const auto file = held->open_piece(stretch.piece);
       limit_descriptors();
-      if (file && !is_resident(**file, place.offset, length))
-        static_cast<void>(populate(**file, place.offset, length));
+      if (!file) return;
+      if (!is_resident(**file, stretch.offset, stretch.size))
+        static_cast<void>(populate(**file, stretch.offset, stretch.size));
+      if (!is_checked(*held, **file, stretch)) static_cast<void>(check(*held, stretch).has_value());
     });
     from += length;
   }
@@ -254,18 +301,18 @@ Result<Extent> ObjectReader::bring(const Object& object, uint64_t offset, uint64
   }
   limit_descriptors();
   const std::shared_ptr<const File> file = opened.take();
-  if (is_verified(object))
-    MR_TRY(check_blocks(core_, object, stretch.piece, stretch.piece_offset, stretch.size));
-  auto touched = populate(*file, stretch.piece_offset, stretch.size);
+  auto touched = populate(*file, stretch.offset, stretch.size);
   if (!touched) return failed_read(object, touched.take_error());
-  if (stretch.size == object.record().size) object.resident_us.store(coarse_us(), std::memory_order_relaxed);
+  MR_TRY(check(object, stretch));
+  if (core_.buckets.verify_of(object.bucket()) != Verify::kRead && stretch.size == object.record().size)
+    object.resident_us.store(coarse_us(), std::memory_order_relaxed);
   const uint64_t end = offset + stretch.size;
   if (end < object.record().size) {
     object.ahead.store(end, std::memory_order_relaxed);
     keep_ahead(object, offset);
   }
   drive.reads.count(stretch.size, steady_us() - started_us);
-  return Extent{file, stretch.piece_offset, stretch.size};
+  return Extent{file, stretch.offset, stretch.size};
 }
 
 void ObjectReader::limit_descriptors() {
@@ -285,11 +332,12 @@ Result<std::string> ObjectReader::read(const Object& object, uint64_t offset, ui
   size = std::min(size, object.record().size - offset);
   if (object.is_inline()) return object.inline_bytes().substr(offset, size);
   std::string bytes(size, '\0');
-  const bool checks = verified == Verified::kAlways || is_verified(object);
   for (uint64_t done = 0; done < size;) {
     const Object::Place place = object.locate(offset + done);
     const uint64_t length = std::min(size - done, object.record().pieces[place.piece].size - place.offset);
-    if (checks) MR_TRY(check_blocks(core_, object, place.piece, place.offset, length));
+    const Stretch stretch{place.piece, place.offset, length};
+    MR_TRY(verified == Verified::kAlways ? check_blocks(core_, object, stretch, BlocksToCheck::kAll)
+                                         : check(object, stretch));
     const std::shared_ptr<const File> file = MR_TRY(object.open_piece(place.piece));
     auto got = read_fully(*file, place.offset, bytes.data() + done, length);
     if (!got) return failed_read(object, got.take_error());

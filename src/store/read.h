@@ -1,7 +1,8 @@
 // Reading objects: what is in the page cache at once, the rest through the drive's reader in whole windows.
 //
-// A stretch that is ready can be sent without waiting for the drive. The reader brings a window, looks at its
-// checksums where the bucket asks for it, and reads the next windows ahead while nobody else waits.
+// A stretch that is ready can be sent without waiting for the drive. The reader brings a window, compares it
+// with its checksums, and reads the next windows ahead while nobody else waits. What was compared once is not
+// compared again while it stays in memory, unless the bucket asks for that.
 #pragma once
 
 #include <functional>
@@ -18,6 +19,13 @@ namespace millrace::store {
 // Whether all of a file's stretch is in the page cache; never reads the drive.
 bool is_resident(const File& file, uint64_t offset, uint64_t size);
 
+// A stretch within one piece.
+struct Stretch {
+  size_t piece = 0;
+  uint64_t offset = 0;  // in the piece
+  uint64_t size = 0;
+};
+
 class ObjectReader {
  public:
   explicit ObjectReader(Core& core) : core_(core) {}
@@ -29,14 +37,10 @@ class ObjectReader {
   Result<std::string> read(const Object& object, uint64_t offset, uint64_t size, Verified verified);
 
  private:
-  // A stretch within one piece.
-  struct Stretch {
-    size_t piece = 0;
-    uint64_t piece_offset = 0;
-    uint64_t size = 0;
-  };
   Stretch clip(const Object& object, uint64_t offset, uint64_t size) const;
-  bool is_verified(const Object& object) const;
+  // Whether a stretch needs no comparing: all of it was compared, or the bucket leaves that to the scrubber.
+  bool is_checked(const Object& object, const File& file, const Stretch& stretch) const;
+  Status check(const Object& object, const Stretch& stretch) const;
   Result<Extent> bring(const Object& object, uint64_t offset, uint64_t size);
   void keep_ahead(const Object& object, uint64_t offset);
   void read_ahead(const Object& object, uint64_t from);
@@ -45,8 +49,9 @@ class ObjectReader {
   Core& core_;
 };
 
-// Compares the blocks that a stretch of a piece touches with their checksums. The error names drive and
-// block; it is reported as damage.
-Status check_blocks(Core& core, const Object& object, size_t piece, uint64_t offset, uint64_t size);
+// Compares the blocks that a stretch of a piece touches with their checksums: all of them, or those that were
+// not compared since they came from the drive. The error names drive and block; it is reported as damage.
+enum class BlocksToCheck : uint8_t { kAll, kUnchecked };
+Status check_blocks(Core& core, const Object& object, const Stretch& stretch, BlocksToCheck which);
 
 }  // namespace millrace::store

@@ -11,6 +11,12 @@
 
 namespace millrace::store {
 
+namespace {
+
+constexpr uint64_t kRowBytes = 1024;  // what looking at one object costs beside its bytes
+
+}  // namespace
+
 Scrubber::~Scrubber() {
   stop();
 }
@@ -38,17 +44,13 @@ void Scrubber::now() {
 
 ScrubStatus Scrubber::status() const {
   ScrubStatus status;
-  const std::shared_ptr<const DriveMap> drives = core_.map();
-  for (const auto& drive : drives->drives) {
-    const DriveStatus now = drive->status();
-    status.bytes_total += now.total_bytes - now.free_bytes;
-  }
   status.damaged = core_.damages.count();
   status.found = core_.damages.found();
   std::lock_guard lock(mutex_);
   status.running = running_;
   status.cycles = cycles_;
   status.bytes_done = bytes_done_;
+  status.bytes_total = std::max(bytes_total_, bytes_done_);
   status.objects_done = objects_done_;
   return status;
 }
@@ -107,9 +109,11 @@ void Scrubber::run() {
   while (true) {
     const std::vector<std::weak_ptr<Drive>> drives = wait_for_work();
     if (drives.empty()) return;
+    const uint64_t bytes = count_bytes(drives);
     {
       std::lock_guard lock(mutex_);
       running_ = true;
+      bytes_total_ = bytes;
       bytes_done_ = 0;
       objects_done_ = 0;
     }
@@ -118,6 +122,23 @@ void Scrubber::run() {
     running_ = false;
     if (!stopped_) ++cycles_;
   }
+}
+
+uint64_t Scrubber::count_bytes(const std::vector<std::weak_ptr<Drive>>& drives) {
+  uint64_t bytes = 0;
+  for (const auto& one : drives) {
+    const std::shared_ptr<Drive> drive = one.lock();
+    if (drive == nullptr) continue;
+    const auto rows = drive->index().iterate(Family::kObjects, DriveIndex::Scan::kAll);
+    const std::string from = mark_of(*drive).position;
+    for (rows->Seek(from.empty() ? from : from + '\0'); rows->Valid(); rows->Next()) {
+      const auto summary = summarize_record(view(rows->value()));
+      bytes += kRowBytes + (summary ? summary->size : 0);
+      std::lock_guard lock(mutex_);
+      if (stopped_) return bytes;
+    }
+  }
+  return bytes;
 }
 
 void Scrubber::cycle(const std::vector<std::weak_ptr<Drive>>& drives) {
@@ -157,7 +178,7 @@ bool Scrubber::scrub_drive(const std::shared_ptr<Drive>& drive) {
       // Damage of what is inside the index is reported by the reading itself.
       const auto object = core_.load_object(std::string(bucket), std::string(key));
       if (object && (*object)->drive() == drive) scrub_object(**object);
-      const bool goes_on = pace(object ? 1024 + (*object)->inline_bytes().size() : 1024);
+      const bool goes_on = pace(object ? kRowBytes + (*object)->inline_bytes().size() : kRowBytes);
       if (goes_on) mark.position = encoded;
       if (!goes_on || steady_us() - noted_us > kNoteEvery_us) {
         set_mark(*drive, mark);

@@ -41,6 +41,8 @@ class Scrubber {
   Mark mark_of(Drive& drive) const;
   void set_mark(Drive& drive, const Mark& mark) const;
   void scrub_object(const Object& object);
+  // What a cycle over these drives reads, as their indexes have it.
+  uint64_t count_bytes(const std::vector<std::weak_ptr<Drive>>& drives);
   // Waits as long as these bytes may take; false when the scrubber is to stop.
   bool pace(uint64_t bytes);
 
@@ -52,6 +54,7 @@ class Scrubber {
   bool running_ = false;       // guarded by mutex_
   uint64_t cycles_ = 0;        // guarded by mutex_
   uint64_t bytes_done_ = 0;    // guarded by mutex_; of this cycle
+  uint64_t bytes_total_ = 0;   // guarded by mutex_; of this cycle
   uint64_t objects_done_ = 0;  // guarded by mutex_; of this cycle
   std::jthread thread_;
 };

@@ -11,6 +11,7 @@
 #include "base/fault.h"
 #include "store/commit.h"
 #include "store/put.h"
+#include "store/read.h"
 #include "store/shard_feed.h"
 #include "tar/compress.h"
 
@@ -21,7 +22,7 @@ namespace {
 constexpr size_t kReadBytes = 1 << 20;
 
 // All bytes of the object through the feed. Only an error of reading is one; that of the tar is the feed's.
-Status feed_object(const Object& object, ShardFeed& feed) {
+Status feed_object(Core& core, const Object& object, ShardFeed& feed) {
   if (object.is_inline()) {
     feed.add(object.inline_bytes());
     return {};
@@ -31,8 +32,10 @@ Status feed_object(const Object& object, ShardFeed& feed) {
     const Object::Place place = object.locate(at);
     const std::shared_ptr<const File> file = MR_TRY(object.open_piece(place.piece));
     const uint64_t left = object.record().pieces[place.piece].size - place.offset;
-    const ssize_t got = ::pread(file->descriptor(), buffer.data(), std::min<uint64_t>(buffer.size(), left),
-                                static_cast<off_t>(place.offset));
+    const uint64_t wanted = std::min<uint64_t>(buffer.size(), left);
+    // An index of damaged bytes would outlive the damage.
+    MR_TRY(check_blocks(core, object, {place.piece, place.offset, wanted}, BlocksToCheck::kUnchecked));
+    const ssize_t got = ::pread(file->descriptor(), buffer.data(), wanted, static_cast<off_t>(place.offset));
     if (got < 0) return make_system_error(errno, "reading " + file->name());
     if (got == 0) return make_error(Code::kTruncated, "{}: it ends too early", file->name());
     feed.add({buffer.data(), static_cast<size_t>(got)});
@@ -166,7 +169,7 @@ ShardIndexes::Index ShardIndexes::build_once(const std::shared_ptr<const Object>
 
 ShardIndexes::Index ShardIndexes::build(const std::shared_ptr<const Object>& object) {
   ShardFeed feed(object->key(), ShardFeed::Packing::kRecognise);
-  MR_TRY(feed_object(*object, feed));
+  MR_TRY(feed_object(core_, *object, feed));
   Result<std::string> index = feed.finish();
   const uint64_t samples = feed.samples();
   // The index of a small plain tar is not kept but made whenever it is asked for: that one is ready already.

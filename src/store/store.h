@@ -30,7 +30,9 @@ namespace millrace::store {
 
 enum class Durability : uint8_t { kFlush, kOs };
 enum class EtagMode : uint8_t { kAuto, kMd5, kFast };
-enum class Verify : uint8_t { kScrub, kRead };  // kRead: the checksums are compared on every read
+// When checksums are compared: when a block is first read after it came from the drive, on every read, or by
+// the scrubber alone. The numbers are those of the bucket's record.
+enum class Verify : uint8_t { kFirst = 0, kRead = 1, kScrub = 2 };
 
 // Whether a read compares checksums.
 enum class Verified : uint8_t { kAsBucketSays, kAlways };
@@ -38,7 +40,7 @@ enum class Verified : uint8_t { kAsBucketSays, kAlways };
 struct BucketSettings {
   Durability durability = Durability::kFlush;
   EtagMode etag = EtagMode::kAuto;
-  Verify verify = Verify::kScrub;
+  Verify verify = Verify::kFirst;
   bool anonymous_read = false;
   bool operator==(const BucketSettings&) const = default;
 };
@@ -111,9 +113,9 @@ struct ScrubStatus {
   bool running = false;
   uint64_t cycles = 0;
   uint64_t bytes_done = 0;
-  uint64_t bytes_total = 0;  // estimate
+  uint64_t bytes_total = 0;  // of this cycle, or of the last one; as counted when it began
   uint64_t objects_done = 0;
-  uint64_t damaged = 0;       // found since start
+  uint64_t damaged = 0;       // places, found since start; one that is found again counts once
   std::vector<Damage> found;  // at most kMaxDamages, newest last
 };
 inline constexpr size_t kMaxDamages = 1000;

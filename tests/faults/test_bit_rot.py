@@ -27,7 +27,6 @@ class Damaged:
         self.node = Node(directory, "--set", "scrub_rate=1GiB")
         with self.node as node:
             assert node.ask("PUT", "/rot").status == 200
-            assert node.put("/-/buckets/rot", b'{"verify": "read"}').status == 200
             before = set()
             self.files = {}
             for key, size in {**OTHERS, **OBJECTS}.items():
@@ -143,7 +142,6 @@ def test_damage_in_the_first_window_is_an_error_and_not_a_cut_answer(damaged, st
     damaged.node.flags += ["--set", "read_window=1MiB"]
     flip(damaged.file_of("large", 0), 17)
     with damaged.node as node:
-        assert node.ask("PUT", "/-/buckets/rot", '{"verify": "read"}').status == 200
         answer = node.get("/rot/large", Range=f"bytes={start}-")
         assert answer.status == status, answer.body[:500]
         assert status == 206 or (answer.code == "InternalError" and b"block 0" in answer.body)
