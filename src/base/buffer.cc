@@ -28,16 +28,56 @@ Budget::~Budget() {
   MR_ASSERT(used_ == 0, used_);
 }
 
+bool Charge::try_grow(uint64_t bytes) {
+  if (bytes <= bytes_) return true;
+  if (budget_ == nullptr || !budget_->try_add(bytes - bytes_)) return false;
+  bytes_ = bytes;
+  return true;
+}
+
+Status Budget::check_possible(uint64_t bytes) const {
+  if (bytes <= limit_) return {};
+  return make_error(Code::kTooLarge, "needs {} at once, the memory limit is {}", format_bytes(bytes),
+                    format_bytes(limit_));
+}
+
 Result<Charge> Budget::take(uint64_t bytes) {
-  if (bytes > limit_) {
-    return make_error(Code::kTooLarge, "needs {} at once, the memory limit is {}", format_bytes(bytes),
-                      format_bytes(limit_));
-  }
+  MR_TRY(check_possible(bytes));
   std::unique_lock lock(mutex_);
   freed_.wait(lock, [&] { return limit_ - used_ >= bytes; });
   used_ += bytes;
   peak_ = std::max(peak_, used_);
   return Charge(*this, bytes);
+}
+
+bool Budget::try_add(uint64_t bytes) {
+  std::lock_guard lock(mutex_);
+  if (limit_ - used_ < bytes || !waiting_.empty()) return false;
+  used_ += bytes;
+  peak_ = std::max(peak_, used_);
+  return true;
+}
+
+std::optional<Charge> Budget::try_take(uint64_t bytes) {
+  if (!try_add(bytes)) return std::nullopt;
+  return Charge(*this, bytes);
+}
+
+Status Budget::take_later(uint64_t bytes, std::function<void(Charge)> granted) {
+  MR_TRY(check_possible(bytes));
+  {
+    std::lock_guard lock(mutex_);
+    if (limit_ - used_ < bytes || !waiting_.empty()) {
+      if (waiting_.size() >= kMostWaiting)
+        return make_error(Code::kUnavailable, "{} requests wait for memory already", waiting_.size());
+      waiting_.push_back({bytes, std::move(granted)});
+      return {};
+    }
+    used_ += bytes;
+    peak_ = std::max(peak_, used_);
+  }
+  granted(Charge(*this, bytes));
+  return {};
 }
 
 uint64_t Budget::used() const {
@@ -51,12 +91,19 @@ uint64_t Budget::peak() const {
 }
 
 void Budget::give_back(uint64_t bytes) {
+  std::deque<Waiting> granted;
   {
     std::lock_guard lock(mutex_);
     MR_ASSERT(used_ >= bytes, used_, bytes);
     used_ -= bytes;
+    while (!waiting_.empty() && limit_ - used_ >= waiting_.front().bytes) {
+      used_ += waiting_.front().bytes;
+      granted.push_back(std::move(waiting_.front()));
+      waiting_.pop_front();
+    }
   }
   freed_.notify_all();
+  for (Waiting& one : granted) one.granted(Charge(*this, one.bytes));
 }
 
 Result<Buffer> Buffer::make(Budget& budget, size_t capacity) {

@@ -143,8 +143,12 @@ Result<std::shared_ptr<const tar::Index>> ShardIndexes::get(const std::shared_pt
   const std::shared_ptr<const std::string> bytes = MR_TRY(store_.shard_index(object));
   auto index = std::make_shared<const tar::Index>(MR_TRY(tar::Index::parse(*bytes)));
   std::lock_guard lock(mutex_);
-  kept_.push_front({name, version, index});
-  if (kept_.size() > kKept) kept_.pop_back();
+  kept_.push_front({name, version, bytes->size(), index});
+  kept_bytes_ += bytes->size();
+  while (kept_.size() > 1 && (kept_.size() > kKept || kept_bytes_ > kKeptBytes)) {
+    kept_bytes_ -= kept_.back().bytes;
+    kept_.pop_back();
+  }
   return std::shared_ptr<const tar::Index>(index);
 }
 

@@ -31,14 +31,17 @@ class ShardIndexes {
 
  private:
   static constexpr size_t kKept = 256;
+  static constexpr uint64_t kKeptBytes = 64 << 20;
   struct Kept {
     std::string name;
     uint64_t version = 0;
+    uint64_t bytes = 0;
     std::shared_ptr<const tar::Index> index;
   };
   store::Store& store_;
   std::mutex mutex_;
-  std::list<Kept> kept_;  // guarded by mutex_; newest first
+  std::list<Kept> kept_;     // guarded by mutex_; newest first
+  uint64_t kept_bytes_ = 0;  // guarded by mutex_
 };
 
 // All block. A member is looked for with `unpacker`, which whoever asks for the next one gives again.

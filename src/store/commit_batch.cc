@@ -475,7 +475,7 @@ bool CommitBatch::write_step(Step step) {
       drive->index().put(batch, Family::kMeta, kMetaClock, clock.bytes());
     }
     const Sync sync = broken("no-fsync") ? Sync::kNo : writes->sync;
-    Status written = drive->index().write(batch, sync);
+    Status written = drive->write(batch, sync);
     if (!written) {
       writes->error = drive->note(written.take_error().within("drive " + drive->path()));
       refusal_ = writes->error->copy();

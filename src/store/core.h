@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "base/buffer.h"
 #include "base/log.h"
 #include "base/result.h"
 #include "base/workers.h"
@@ -92,6 +93,7 @@ class Core {
       : options(std::move(store_options)),
         log(store_log),
         buffers(kBlockBytes, kMaxBuffers),
+        memory(options.request_bytes),
         cache(options.cache_bytes),
         index_cache(rocksdb::NewLRUCache(kIndexCacheBytes)) {}
 
@@ -101,6 +103,7 @@ class Core {
   KnownDrives known;
   VersionClock clock;
   BufferPool buffers;
+  Budget memory;  // of what requests make the node hold, beside the buffers: indexes under way, plans, documents
   ObjectCache cache;
   BucketTable buckets;
   UploadTable uploads;

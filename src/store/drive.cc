@@ -107,7 +107,12 @@ Result<std::shared_ptr<Drive>> Drive::open(const DriveOptions& options) {
   const Space space = drive->space();
   drive->weight_ = std::max(1.0, static_cast<double>(space.total_bytes >> 30));
   drive->reserve_bytes_ = std::min(options.reserve_bytes, space.total_bytes / 20);
-  MR_TRY(drive->open_index(options).within("drive " + options.path));
+  const uint64_t log_bytes =
+      std::clamp(space.total_bytes / 64, DriveIndex::kLeastLogBytes, DriveIndex::kMostLogBytes);
+  drive->reserve_ = std::make_unique<Reserve>(options.path, log_bytes + log_bytes / 3);
+  if (space.free_bytes < 2 * log_bytes) drive->reserve_->give_up();
+  MR_TRY(drive->open_index(options, log_bytes).within("drive " + options.path));
+  drive->restore_reserve();
 
   const unsigned reads = options.reads_in_flight != 0 ? options.reads_in_flight
                          : drive->rotational_         ? 1
@@ -170,7 +175,7 @@ void Drive::empty_temporary_directory() const {
   }
 }
 
-Status Drive::open_index(const DriveOptions& options) {
+Status Drive::open_index(const DriveOptions& options, uint64_t log_bytes) {
   // RocksDB would begin a new index where CURRENT is gone, and remove what is left of the old one. One that
   // served had an index, whatever is left of its objects.
   const bool had_index = !options.expected_id.empty();
@@ -178,7 +183,7 @@ Status Drive::open_index(const DriveOptions& options) {
     return make_error(Code::kCorrupt, "its index is gone: {}/index has no CURRENT", path_)
         .with_hint("millrace fsck --rebuild");
   }
-  index_ = MR_TRY(DriveIndex::open(path_ + "/index", options.index_cache));
+  index_ = MR_TRY(DriveIndex::open(path_ + "/index", options.index_cache, log_bytes));
   const auto clock = MR_TRY(index_->find(Family::kMeta, kMetaClock));
   if (clock) clock_at_open_ = Decoder(*clock).u64();
   const auto clean = MR_TRY(index_->find(Family::kMeta, kMetaClean));
@@ -355,6 +360,15 @@ Error Drive::note(Error error) {
   return error;
 }
 
+Status Drive::write(rocksdb::WriteBatch& batch, Sync sync) {
+  Status written = index_->write(batch, sync);
+  if (written || written.error().code() != Code::kNoSpace || !reserve_->is_whole()) return written;
+  reserve_->give_up();
+  const auto recovered = index_->recover();
+  if (!recovered) return written;
+  return index_->write(batch, sync);
+}
+
 Drive::Space Drive::space() {
   std::lock_guard lock(mutex_);
   const uint64_t now = steady_us();
@@ -375,7 +389,7 @@ bool Drive::has_room(uint64_t bytes) {
   if (!is_in_place() && !check_place()) return false;
   const Space now = space();
   if (now.total_inodes != 0 && now.free_inodes <= now.inode_reserve()) return false;
-  return now.free_bytes >= reserve_bytes_ + reserved_ + bytes;
+  return reserve_->is_whole() && now.free_bytes >= reserve_bytes_ + reserved_ + bytes;
 }
 
 std::string Drive::data_directory(uint64_t file) const {

@@ -23,6 +23,7 @@
 #include "store/keeper.h"
 #include "store/pace.h"
 #include "store/read_scheduler.h"
+#include "store/reserve.h"
 #include "store/store.h"
 
 namespace millrace::store {
@@ -99,6 +100,10 @@ class Drive {
   // The same for an error of the index.
   Error note(Error error);
 
+  // Writes to the index. Where the drive is full the reserve is given up for it: what is deleted must be noted.
+  Status write(rocksdb::WriteBatch& batch, Sync sync);
+  // Takes the reserve again, once there is room.
+  void restore_reserve() { static_cast<void>(reserve_->restore()); }
   // Room for an object of this size beside the reserve; never blocks on the drive.
   bool has_room(uint64_t bytes);
   // Counts bytes of known length that are on their way.
@@ -146,7 +151,7 @@ class Drive {
   Status settle_identity(const DriveOptions& options);
   Status make_directories();
   void empty_temporary_directory() const;
-  Status open_index(const DriveOptions& options);
+  Status open_index(const DriveOptions& options, uint64_t log_bytes);
   // Also reads what it wrote: a drive whose reads fail is no better than one whose writes do.
   Result<DriveIndex::Recovery> try_to_serve();
   Space space();
@@ -166,6 +171,7 @@ class Drive {
   uint64_t reserve_bytes_ = 0;
   WriteMode write_mode_ = WriteMode::kDirect;
   File lock_;
+  std::unique_ptr<Reserve> reserve_;
   std::unique_ptr<DriveIndex> index_;
   std::unique_ptr<BlockWriter> blocks_;
   std::unique_ptr<ReadScheduler> reader_;

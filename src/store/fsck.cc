@@ -20,6 +20,7 @@
 #include "store/sweep.h"
 #include "store/trailer.h"
 #include "store/uploads.h"
+#include "store/reserve.h"
 #include "store/verify.h"
 
 namespace millrace::store {
@@ -116,6 +117,8 @@ Status Fsck::put_index_aside() {
 Status Fsck::open_index() {
   const std::string path = path_ + "/index";
   const bool is_there = file_exists(path + "/CURRENT");
+  // The next start takes it again.
+  Reserve(path_, 0).give_up();
   Result<std::unique_ptr<DriveIndex>> opened = make_error(Code::kCorrupt, "index {}: it is missing", path);
   if (is_there) opened = DriveIndex::open(path, cache_);
   if (!opened && !options_.rebuild) {

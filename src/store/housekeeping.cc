@@ -62,7 +62,9 @@ void Housekeeper::run() {
       woken_ = false;
     }
     core_.close_retired();
-    for (const auto& drive : core_.map()->drives) static_cast<void>(drive->check_place().has_value());
+    for (const auto& drive : core_.map()->drives) {
+      if (drive->check_place()) drive->restore_reserve();
+    }
     probe_failed();
     judge_pace();
     reconcile_drives(core_, [this] { return goes_on(); });

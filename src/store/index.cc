@@ -21,7 +21,8 @@ namespace {
 constexpr std::array<const char*, kFamilies> kNames = {"default", "small",   "files",
                                                        "uploads", "buckets", "meta"};
 
-rocksdb::ColumnFamilyOptions family_options(size_t family, const std::shared_ptr<rocksdb::Cache>& cache) {
+rocksdb::ColumnFamilyOptions family_options(size_t family, const std::shared_ptr<rocksdb::Cache>& cache,
+                                             uint64_t log_bytes) {
   rocksdb::BlockBasedTableOptions table;
   table.block_cache = cache;
   table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
@@ -33,9 +34,9 @@ rocksdb::ColumnFamilyOptions family_options(size_t family, const std::shared_ptr
   options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
   const auto kind = static_cast<Family>(family);
   // The bytes of small objects fill their memtable sixteen times as fast as records do.
-  options.write_buffer_size = kind == Family::kSmall     ? 64 << 20
-                              : kind == Family::kObjects ? 32 << 20
-                                                         : 8 << 20;
+  options.write_buffer_size = kind == Family::kSmall     ? log_bytes / 3
+                              : kind == Family::kObjects ? log_bytes / 6
+                                                         : log_bytes / 24;
   // Training data is compressed already.
   if (kind == Family::kSmall) options.compression = rocksdb::kNoCompression;
   options.level_compaction_dynamic_level_bytes = true;
@@ -68,14 +69,14 @@ class LossListener final : public rocksdb::Logger {
   std::string lost_;  // guarded by mutex_
 };
 
-rocksdb::DBOptions database_options() {
+rocksdb::DBOptions database_options(uint64_t log_bytes) {
   rocksdb::DBOptions options;
   options.create_if_missing = true;
   options.create_missing_column_families = true;
   options.paranoid_checks = true;
   // A torn end of the log was never acknowledged; damage before it must not be stepped over.
   options.wal_recovery_mode = rocksdb::WALRecoveryMode::kPointInTimeRecovery;
-  options.max_total_wal_size = 192 << 20;
+  options.max_total_wal_size = log_bytes;
   options.max_background_jobs = 2;
   options.max_open_files = 512;
   options.bytes_per_sync = 1 << 20;
@@ -87,9 +88,10 @@ rocksdb::DBOptions database_options() {
   return options;
 }
 
-std::vector<rocksdb::ColumnFamilyDescriptor> descriptors(const std::shared_ptr<rocksdb::Cache>& cache) {
+std::vector<rocksdb::ColumnFamilyDescriptor> descriptors(const std::shared_ptr<rocksdb::Cache>& cache,
+                                                          uint64_t log_bytes) {
   std::vector<rocksdb::ColumnFamilyDescriptor> families;
-  for (size_t i = 0; i < kFamilies; ++i) families.emplace_back(kNames[i], family_options(i, cache));
+  for (size_t i = 0; i < kFamilies; ++i) families.emplace_back(kNames[i], family_options(i, cache, log_bytes));
   return families;
 }
 
@@ -175,10 +177,10 @@ const rocksdb::Comparator* DriveIndex::FamilyName::GetComparator() const {
 Result<std::shared_ptr<OpenIndex>> DriveIndex::open_anew() const {
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
   rocksdb::DB* database = nullptr;
-  rocksdb::DBOptions options = database_options();
+  rocksdb::DBOptions options = database_options(log_bytes_);
   const auto listener = std::make_shared<LossListener>();
   options.info_log = listener;
-  const rocksdb::Status status = rocksdb::DB::Open(options, path_, descriptors(cache_), &handles, &database);
+  const rocksdb::Status status = rocksdb::DB::Open(options, path_, descriptors(cache_, log_bytes_), &handles, &database);
   if (!status.ok()) return make_index_error(status, path_);
   auto open = std::make_shared<OpenIndex>();
   open->database.reset(database);
@@ -188,8 +190,9 @@ Result<std::shared_ptr<OpenIndex>> DriveIndex::open_anew() const {
 }
 
 Result<std::unique_ptr<DriveIndex>> DriveIndex::open(const std::string& path,
-                                                     const std::shared_ptr<rocksdb::Cache>& cache) {
-  std::unique_ptr<DriveIndex> index(new DriveIndex(path, cache));
+                                                     const std::shared_ptr<rocksdb::Cache>& cache,
+                                                     uint64_t log_bytes) {
+  std::unique_ptr<DriveIndex> index(new DriveIndex(path, cache, log_bytes));
   index->open_ = MR_TRY(index->open_anew());
   for (size_t i = 0; i < kFamilies; ++i) index->names_[i].set_number(index->open_->families[i]->GetID());
   MR_TRY(index->remember_loss(index->open_->lost_log));
@@ -198,7 +201,7 @@ Result<std::unique_ptr<DriveIndex>> DriveIndex::open(const std::string& path,
 
 Status DriveIndex::repair(const std::string& path) {
   const std::shared_ptr<rocksdb::Cache> cache = rocksdb::NewLRUCache(32 << 20);
-  const rocksdb::Status status = rocksdb::RepairDB(path, database_options(), descriptors(cache));
+  const rocksdb::Status status = rocksdb::RepairDB(path, database_options(kMostLogBytes), descriptors(cache, kMostLogBytes));
   if (!status.ok()) return make_index_error(status, path);
   return {};
 }

@@ -68,9 +68,13 @@ using Rows = std::unique_ptr<rocksdb::Iterator, std::function<void(rocksdb::Iter
 
 class DriveIndex {
  public:
+  // How large the log may grow; opening after a crash needs as much room, to bring it into tables.
+  static constexpr uint64_t kMostLogBytes = 192 << 20;
+  static constexpr uint64_t kLeastLogBytes = 4 << 20;
   // Blocks while the log of the last run is replayed. `cache` is shared by all drives.
   static Result<std::unique_ptr<DriveIndex>> open(const std::string& path,
-                                                  const std::shared_ptr<rocksdb::Cache>& cache);
+                                                  const std::shared_ptr<rocksdb::Cache>& cache,
+                                                  uint64_t log_bytes = kMostLogBytes);
   static Status repair(const std::string& path);
 
   Result<std::optional<std::string>> find(Family family, std::string_view key) const;
@@ -113,8 +117,8 @@ class DriveIndex {
     std::string name_;
   };
 
-  DriveIndex(std::string path, std::shared_ptr<rocksdb::Cache> cache)
-      : path_(std::move(path)), cache_(std::move(cache)) {}
+  DriveIndex(std::string path, std::shared_ptr<rocksdb::Cache> cache, uint64_t log_bytes)
+      : path_(std::move(path)), cache_(std::move(cache)), log_bytes_(log_bytes) {}
   Result<std::shared_ptr<OpenIndex>> open_anew() const;
   // Waits while it is being opened; error where it is closed.
   Result<std::shared_ptr<OpenIndex>> use() const;
@@ -123,6 +127,7 @@ class DriveIndex {
 
   const std::string path_;
   const std::shared_ptr<rocksdb::Cache> cache_;
+  const uint64_t log_bytes_;
   mutable std::array<FamilyName, kFamilies> names_;  // set once, by open; RocksDB takes them as not const
   std::atomic<bool> refused_ = false;                // a write, since it was opened or resumed
   mutable std::mutex mutex_;

@@ -66,7 +66,6 @@ class Object : public std::enable_shared_from_this<Object> {
   // Set by readers.
   mutable std::atomic<uint64_t> resident_us = 0;  // when all of it was last seen in the page cache
   mutable std::atomic<uint64_t> ahead = 0;        // up to where its drive was asked to read ahead
-  mutable Snapshot<std::string> shard_index;      // once it was asked for
   mutable Snapshot<std::string> headers;          // as they go out with it, once they did
 
  private:

@@ -44,7 +44,8 @@ class PutWriter::State : public std::enable_shared_from_this<State> {
       const std::string& key = target_.options.key;
       packed_ = is_shard_name(key) && !is_plain_tar(key);
       if (is_shard_name(key)) {
-        feed_.emplace(key, packed_ ? ShardFeed::Packing::kRecognise : ShardFeed::Packing::kPlain);
+        feed_.emplace(key, packed_ ? ShardFeed::Packing::kRecognise : ShardFeed::Packing::kPlain, core_.memory,
+                      ShardFeed::Share::kHalf);
       }
     }
   }
@@ -279,6 +280,10 @@ void PutWriter::State::settle_shard(Record& record, std::string& shard_index) {
   }
   if (packed_) feed_->add(rest());
   auto index = feed_->finish();
+  if (feed_->starved()) {
+    record.shard = ShardState::kPending;
+    return;
+  }
   note_index(record, index, feed_->samples());
   if (index) shard_index = index.take();
 }

@@ -37,6 +37,7 @@ class ShardFeed::Unpacker {
   }
 
   void give(std::string_view piece) { pieces_.left = piece; }
+  uint64_t memory() const { return kUnpackedBytes + plain_->memory(); }
   void end() { pieces_.ended = true; }
   // Unpacked bytes; none when the piece is used up, or at the end.
   Result<std::string_view> next() {
@@ -72,8 +73,10 @@ class ShardFeed::Unpacker {
   std::vector<std::byte> buffer_ = std::vector<std::byte>(kUnpackedBytes);
 };
 
-ShardFeed::ShardFeed(const std::string& key, Packing packing)
+ShardFeed::ShardFeed(const std::string& key, Packing packing, Budget& budget, Share share)
     : key_(key),
+      budget_(budget),
+      share_(share),
       recognised_(packing == Packing::kPlain),
       feed_(std::make_unique<tar::IndexFeed>(key, tar::ReadOptions())) {}
 ShardFeed::~ShardFeed() = default;
@@ -122,13 +125,31 @@ void ShardFeed::unpack() {
 void ShardFeed::add_tar(std::string_view bytes) {
   Status added = feed_->add_tar(bytes);
   if (!added) return fail(added.error().message());
-  if (feed_->samples() * kBytesPerSample > kMaxShardIndexBytes) fail("its index would be too large");
+  if (feed_->samples() * kBytesPerSample > kMaxShardIndexBytes) return fail("its index would be too large");
+  charge();
+}
+
+void ShardFeed::charge() {
+  // In steps, so that the budget's lock is rarely taken; finish() holds the index beside the rows.
+  constexpr uint64_t kStep = 256 << 10;
+  const uint64_t wanted =
+      feed_->memory() + feed_->samples() * kBytesPerSample + (unpacker_ ? unpacker_->memory() : 0);
+  if (wanted < kStep || wanted <= charge_.bytes()) return;
+  if (charge_.bytes() == 0) {
+    if (auto first = budget_.try_take(wanted + kStep)) charge_ = std::move(*first);
+  } else {
+    static_cast<void>(charge_.try_grow(wanted + wanted / 8 + kStep));
+  }
+  if (charge_.bytes() >= wanted && (share_ == Share::kWhole || budget_.used() <= budget_.limit() / 2)) return;
+  starved_ = true;
+  fail("there is no memory for its index now");
 }
 
 void ShardFeed::fail(std::string why) {
   why_ = std::move(why);
   feed_.reset();
   unpacker_.reset();
+  charge_ = Charge();
 }
 
 Result<std::string> ShardFeed::finish() {
@@ -137,7 +158,7 @@ Result<std::string> ShardFeed::finish() {
     unpacker_->end();
     unpack();
   }
-  if (!feed_) return make_error(Code::kInvalid, "{}", why_);
+  if (!feed_) return make_error(starved_ ? Code::kUnavailable : Code::kInvalid, "{}", why_);
   std::string index = MR_TRY(feed_->finish(compression_));
   if (index.size() > kMaxShardIndexBytes) return make_error(Code::kTooLarge, "its index is too large");
   return index;

@@ -1,13 +1,14 @@
 // ShardFeed: the index of a shard, made while its bytes pass. Never stands in the way of the bytes.
 //
-// A tar that is not valid, or whose index would be above kMaxShardIndexBytes, only loses its index. One
-// thread.
+// A tar that is not valid, or whose index would be above kMaxShardIndexBytes, only loses its index. One that
+// needs more memory than the node's budget has now is starved: the index is made later. One thread.
 #pragma once
 
 #include <memory>
 #include <string>
 #include <string_view>
 
+#include "base/buffer.h"
 #include "base/result.h"
 #include "store/trailer.h"
 #include "tar/index_build.h"
@@ -26,13 +27,18 @@ class ShardFeed {
   // kPlain takes the bytes for the tar itself: cheap enough for a thread that serves connections.
   enum class Packing : uint8_t { kPlain, kRecognise };
 
-  ShardFeed(const std::string& key, Packing packing);
+  // How much of the budget may be in use: senders decide how long a PUT takes, so indexes of PUTs under way leave
+  // the other half to requests that wait for memory.
+  enum class Share : uint8_t { kHalf, kWhole };
+
+  ShardFeed(const std::string& key, Packing packing, Budget& budget, Share share);
   ~ShardFeed();
 
   // The bytes as they are stored, in order.
   void add(std::string_view bytes);
   uint64_t samples() const { return feed_ ? feed_->samples() : 0; }
   bool failed() const { return feed_ == nullptr; }
+  bool starved() const { return starved_; }
   Result<std::string> finish();
 
  private:
@@ -44,8 +50,14 @@ class ShardFeed {
   void unpack();
   void add_tar(std::string_view bytes);
   void fail(std::string why);
+  // Takes what it holds by now from the budget.
+  void charge();
 
   const std::string key_;
+  Budget& budget_;
+  const Share share_;
+  Charge charge_;
+  bool starved_ = false;
   bool recognised_;
   std::string start_;  // until it is long enough to be recognised
   tar::Compression compression_ = tar::Compression::kNone;

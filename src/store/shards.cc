@@ -117,7 +117,6 @@ void ShardIndexes::build_pending() {
 }
 
 ShardIndexes::Index ShardIndexes::get(const std::shared_ptr<const Object>& object) {
-  if (auto index = object->shard_index.load()) return index;
   const Record& record = object->record();
   const auto named = [&](Error error) {
     return std::move(error).within(object->bucket() + "/" + object->key());
@@ -128,7 +127,6 @@ ShardIndexes::Index ShardIndexes::get(const std::shared_ptr<const Object>& objec
   Index index =
       object->is_inline() || record.shard == ShardState::kPending ? build_once(object) : read_ready(*object);
   if (!index) return named(index.take_error());
-  object->shard_index.store(*index);
   return index;
 }
 
@@ -168,9 +166,10 @@ ShardIndexes::Index ShardIndexes::build_once(const std::shared_ptr<const Object>
 }
 
 ShardIndexes::Index ShardIndexes::build(const std::shared_ptr<const Object>& object) {
-  ShardFeed feed(object->key(), ShardFeed::Packing::kRecognise);
+  ShardFeed feed(object->key(), ShardFeed::Packing::kRecognise, core_.memory, ShardFeed::Share::kWhole);
   MR_TRY(feed_object(core_, *object, feed));
   Result<std::string> index = feed.finish();
+  if (feed.starved()) return index.take_error();
   const uint64_t samples = feed.samples();
   // The index of a small plain tar is not kept but made whenever it is asked for: that one is ready already.
   Status committed =

@@ -20,6 +20,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/buffer.h"
 #include "base/log.h"
 #include "base/meter.h"
 #include "base/result.h"
@@ -65,6 +66,7 @@ struct StoreOptions {
   unsigned reads_in_flight = 0;    // windows per drive at a time; 0: 1 on rotational drives, else 4
   uint64_t reserve_bytes =
       256 << 20;  // a drive with less free than this takes no new objects (at most 5 % of it)
+  uint64_t request_bytes = 512 << 20;          // what requests under way may make the node hold
   uint64_t cache_bytes = 256 << 20;            // small objects and records kept in memory
   unsigned open_files = 4096;                  // descriptors kept open for hot objects
   bool direct_io = true;                       // false: buffered writes, for file systems without O_DIRECT
@@ -218,6 +220,8 @@ class Store {
   virtual ~Store() = default;  // finishes what is committed, drops the rest
 
   virtual const std::string& node_id() const = 0;
+  // For what requests make the node hold: bodies, plans, answers. Shard indexes under way come from it, too.
+  virtual Budget& memory() = 0;
 
   // Buckets. find and all never block.
   virtual std::shared_ptr<const Bucket> find_bucket(std::string_view name) const = 0;

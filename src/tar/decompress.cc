@@ -15,6 +15,7 @@ namespace millrace::tar {
 namespace {
 
 constexpr size_t kInputBytes = 256 << 10;
+constexpr uint64_t kFixedBytes = 4 << 20;
 
 // What the four have in common: input at hand, position for errors, and the end.
 class Decompressor : public ByteSource {
@@ -42,6 +43,8 @@ class Decompressor : public ByteSource {
   }
 
   Result<uint64_t> skip(uint64_t bytes) final { return skip_by_reading(*this, bytes); }
+  // Input, and the fixed windows of gzip and bzip2.
+  uint64_t memory() const override { return kInputBytes + kFixedBytes; }
 
  protected:
   // Decodes from input_ into `into`; 0 when more input is needed or a stream has just ended.
@@ -235,6 +238,7 @@ class ZstdSource final : public Decompressor {
     if (left == 0) end_of_stream();
     return output.pos;
   }
+  uint64_t memory() const override { return Decompressor::memory() + ZSTD_sizeof_DCtx(context_.get()); }
 
  private:
   struct Free {
@@ -304,6 +308,7 @@ class XzSource final : public Decompressor {
     }
     return into.size() - stream_.avail_out;
   }
+  uint64_t memory() const override { return Decompressor::memory() + lzma_memusage(&stream_); }
 
  private:
   lzma_stream stream_ = LZMA_STREAM_INIT;

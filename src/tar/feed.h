@@ -34,6 +34,7 @@ class FeedReader {
   void finish() { finished_ = true; }
 
   Result<Event> next();
+  uint64_t memory() const { return stash_.capacity(); }
 
  private:
   Result<Event> parse();

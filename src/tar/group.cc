@@ -118,6 +118,13 @@ Result<Grouper::Added> Grouper::add(const Member& member) {
   return Added::kCompleted;
 }
 
+uint64_t Grouper::memory() const {
+  constexpr uint64_t kFieldOverhead = 96;  // of one name in many_fields_
+  uint64_t bytes = seen_keys_.memory() + many_fields_.size() * kFieldOverhead;
+  for (const Group& group : groups_) bytes += group.names.capacity() + group.fields.capacity() * sizeof(Group::Field);
+  return bytes;
+}
+
 bool Grouper::finish() {
   if (current().fields.empty()) return false;
   current_ = 1 - current_;

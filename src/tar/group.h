@@ -76,6 +76,9 @@ std::optional<SplitName> find_place(const Member& member, KeyRule rule);
 // only written down; the first key out of order turns them into a table (open addressing).
 class SeenKeys {
  public:
+  uint64_t memory() const {
+    return (rising_.capacity() + slots_.capacity()) * sizeof(uint64_t) + highest_key_.capacity();
+  }
   bool insert(std::string_view key, uint64_t hash);  // false where it was there
 
  private:
@@ -111,6 +114,7 @@ class Grouper {
   }
   uint64_t loose_members() const { return loose_members_; }
   uint64_t samples() const { return next_ordinal_; }
+  uint64_t memory() const;
 
  private:
   Group& current() { return groups_[current_]; }

@@ -31,7 +31,10 @@ void IndexBuilder::end_sample(uint64_t end_offset) {
 
 uint64_t IndexBuilder::field_id(std::string_view field) {
   const auto [known, added] = field_ids_.try_emplace(std::string(field), field_names_.size());
-  if (added) field_names_.emplace_back(field);
+  if (added) {
+    field_names_.emplace_back(field);
+    name_bytes_ += field.size();
+  }
   return known->second;
 }
 

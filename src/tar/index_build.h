@@ -44,6 +44,11 @@ class IndexBuilder {
   Result<std::string> finish(const Totals& totals) &&;
 
   uint64_t samples() const { return samples_.size(); }
+  uint64_t memory() const {
+    constexpr uint64_t kNameOverhead = 160;  // a name is kept twice, in nodes of their own
+    return samples_.capacity() * sizeof(SampleRow) + fields_.capacity() * sizeof(FieldRow) + 2 * name_bytes_ +
+           field_names_.size() * kNameOverhead;
+  }
 
  private:
   struct SampleRow {
@@ -63,6 +68,7 @@ class IndexBuilder {
   std::vector<FieldRow> fields_;
   std::vector<std::string> field_names_;
   std::unordered_map<std::string, uint64_t> field_ids_;
+  uint64_t name_bytes_ = 0;  // of field_names_
   bool beyond_format_ = false;
 };
 
@@ -79,6 +85,10 @@ class IndexFeed {
   Result<std::string> finish(Compression compression);
 
   uint64_t samples() const { return grouper_.samples(); }
+  // What it holds by now; finish() holds the index beside it for a moment.
+  uint64_t memory() const {
+    return reader_.memory() + grouper_.memory() + builder_.memory() + crcs_.capacity() * sizeof(uint32_t);
+  }
 
  private:
   Status drain();

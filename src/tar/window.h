@@ -21,6 +21,8 @@ class ByteSource {
   virtual Result<size_t> read_some(std::span<std::byte> into) = 0;  // 0 at the end
   // Passes over bytes without reading them where that is cheaper; less than asked only at the end.
   virtual Result<uint64_t> skip(uint64_t bytes) = 0;
+  // What it keeps beside the bytes that it is given; a decompressor's window may be large.
+  virtual uint64_t memory() const { return 0; }
 };
 
 // Passing over bytes by reading them.

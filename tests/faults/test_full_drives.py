@@ -14,7 +14,7 @@ import pytest
 from conftest import needs_root
 from nodes import Node
 from payload import make
-from volumes import ext4, xfs
+from volumes import ext4, run, xfs
 from workload import PART, Client, upload
 
 pytestmark = needs_root()
@@ -252,3 +252,63 @@ def shut_down(volume):
         fcntl.ioctl(descriptor, 0x8004587D, struct.pack("I", 1))
     finally:
         os.close(descriptor)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_full_drive_opens_after_a_kill_and_deletes(tmp_path, kind):
+    """The log of the index does not fit into what others left: recovery has room of its own."""
+    size = 16_000
+    keys = [f"s{number}" for number in range(3000)]
+    with KINDS[kind](tmp_path / "fs") as volume, node_on(volume, tmp_path) as node:
+        assert node.ask("PUT", "/full").status == 200
+
+        def put(mine):
+            client = Client(node.port)
+            for key in mine:
+                assert client.ask("PUT", f"/full/{key}", make(key, 1, size))[0] == 200
+
+        in_parallel([functools.partial(put, keys[start::8]) for start in range(8)])
+        volume.leave(0)
+        node.kill()
+        volume.leave(0)
+        node.start()
+        assert_whole(node, keys[::50], size)
+        assert node.put("/full/new", make("new", 1, size)).status in (503, 507)
+        for key in keys[:1000]:
+            assert node.ask("DELETE", f"/full/{key}").status == 204, key
+        # And what was given up for the deletes is taken back once there is room.
+        node.kill()
+        node.start()
+        assert node.get("/full/s0").status == 404
+        assert_whole(node, keys[1000::50], size)
+        volume.give_back()
+        wait_for(lambda: node.put("/full/new", make("new", 1, size)).status == 200)
+        reserve = volume.path / "drive" / "reserve"
+        wait_for(lambda: reserve.stat().st_blocks * 512 > 64 << 20)
+
+
+def test_a_drive_that_is_unmounted_fails_and_others_take_its_objects(tmp_path):
+    """umount --lazy leaves an empty directory, and everything that was open still works."""
+    size = 300_000
+    keys = [f"k{number}" for number in range(16)]
+    with ext4(tmp_path / "fs") as volume:
+        with Node(tmp_path, "--drive", volume.path / "drive", "--drive", tmp_path / "other", "--set", "cache=1MiB") as node:
+            assert node.ask("PUT", "/full").status == 200
+            for key in keys:
+                assert node.put(f"/full/{key}", make(key, 1, size)).status == 200
+            loop = run("findmnt", "-n", "-o", "SOURCE", volume.path).strip()
+            # Held open, so that the device does not go with the mount.
+            with open(loop, "rb"):
+                run("umount", "--lazy", volume.path)
+                for key in keys:
+                    answer = node.get(f"/full/{key}")
+                    assert answer.status == 503 or (answer.status == 200 and answer.body == make(key, 1, size)), (key, answer.status, answer.body[:300])
+                assert [drive["state"] for drive in node.get("/-/drives").json["drives"]] == ["failed", "serving"]
+                for key in keys:
+                    assert node.put(f"/full/{key}", make(key, 2, size)).status == 200, key
+                    assert node.put(f"/full/small-{key}", b"small").status == 200, key
+                assert_whole(node, keys, size, version=2)
+                assert not (volume.path / "drive").exists()
+                run("mount", loop, volume.path)
+                wait_for(lambda: all(drive["state"] == "serving" for drive in node.get("/-/drives").json["drives"]))
+                assert_whole(node, keys, size, version=2)
