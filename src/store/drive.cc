@@ -263,6 +263,7 @@ Status Drive::note_place() {
 }
 
 bool Drive::is_in_place() const {
+  if (inode_ == 0) return true;  // it is being opened
   struct stat facts = {};
   return ::stat(path_.c_str(), &facts) == 0 && facts.st_dev == device_ && facts.st_ino == inode_;
 }
@@ -381,13 +382,14 @@ Drive::Space Drive::space() {
     space_ = {facts.f_blocks * facts.f_frsize, facts.f_bavail * facts.f_frsize, facts.f_files,
               facts.f_favail};
   }
+  space_.in_place = is_in_place();
   space_us_ = now;
   return space_;
 }
 
 bool Drive::has_room(uint64_t bytes) {
-  if (!is_in_place() && !check_place()) return false;
   const Space now = space();
+  if (!now.in_place && !check_place()) return false;
   if (now.total_inodes != 0 && now.free_inodes <= now.inode_reserve()) return false;
   return reserve_->is_whole() && now.free_bytes >= reserve_bytes_ + reserved_ + bytes;
 }

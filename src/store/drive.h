@@ -138,6 +138,7 @@ class Drive {
     uint64_t free_bytes = 0;
     uint64_t total_inodes = 0;
     uint64_t free_inodes = 0;
+    bool in_place = true;  // the directory is the one that was opened
     // The index needs a few files of its own to go on.
     uint64_t inode_reserve() const { return std::min<uint64_t>(256, total_inodes / 20); }
   };
