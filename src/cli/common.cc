@@ -177,6 +177,32 @@ void report_shards(Shell& shell, const OutputFlags& output, const std::vector<sh
                   format_bytes(static_cast<uint64_t>(static_cast<double>(bytes) / std::max(seconds, 1e-6)))));
 }
 
+shard::GatherOptions gather_options(const OutputFlags& output, uint64_t memory,
+                                    shard::GatherOptions::When when) {
+  shard::GatherOptions options;
+  options.when = when;
+  options.memory = memory;
+  options.temporary_directory = output.temporary_directory();
+  return options;
+}
+
+void add_gather(CLI::App& verb, bool& gather, uint64_t& memory) {
+  CLI::Option* flag = verb.add_flag("--gather", gather, "Bring together samples whose members are scattered");
+  add_bytes(verb, "--memory", memory, "For --gather: memory to use (default 1GiB)")->needs(flag);
+}
+
+void note_gathered(Shell& shell, const shard::GatherStream::Report& report) {
+  if (report.pieces > report.gathered) {
+    shell.log().info("gathered samples whose members were scattered; tar --sort=name keeps them together",
+                     "samples", report.gathered, "pieces", report.pieces, "through_temporary_files",
+                     format_bytes(report.spilled_bytes));
+  } else if (report.spilled_bytes > 0) {
+    shell.log().info(
+        "held samples back because they might have been incomplete; --in-order writes them as they come",
+        "samples", report.gathered, "through_temporary_files", format_bytes(report.spilled_bytes));
+  }
+}
+
 void note_loose(Shell& shell, uint64_t members) {
   if (members > 0)
     shell.log().info("left out members that belong to no sample (directories, links, names without a field)",

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/shell.h"
+#include "shard/gather.h"
 #include "shard/input.h"
 #include "shard/output.h"
 #include "shard/writer.h"
@@ -47,6 +48,13 @@ struct OutputFlags {
   // Where temporary files go by default: beside the output, whose drive must hold it all anyway.
   std::string temporary_directory() const;
 };
+
+// How scattered samples are gathered.
+shard::GatherOptions gather_options(const OutputFlags& output, uint64_t memory,
+                                    shard::GatherOptions::When when);
+void add_gather(CLI::App& verb, bool& gather, uint64_t& memory);
+// Says how much was gathered, and how that can be avoided.
+void note_gathered(Shell& shell, const shard::GatherStream::Report& report);
 
 // "wrote 12 shards, 60 000 samples, 1.2 GB in 3.1 s (390 MB/s)", or the same as JSON. Warns of keys that
 // repeat inside a shard, and of an older shard that a glob would take for one of these.

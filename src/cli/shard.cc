@@ -21,6 +21,8 @@ struct ShardFlags {
   OutputFlags output;
   bool shuffle = false;
   uint64_t seed = 0;
+  bool in_order = false;
+  bool gather = false;
   unsigned jobs = default_jobs();
   uint64_t memory = uint64_t{1} << 30;
   std::string classes;
@@ -92,7 +94,21 @@ Status from_tars(Shell& shell, const ShardFlags& flags) {
   const auto writer = MR_TRY(flags.output.writer(shell, flags.input));
   uint64_t loose = 0;
   const auto bar = shell.bar("sharding");
-  if (flags.shuffle) {
+  const bool is_stream = std::ranges::find(names, shard::kStandardStream) != names.end();
+  if (!flags.in_order && (!flags.shuffle || is_stream || flags.gather)) {
+    MR_TRY(check_memory(flags.memory));
+    using When = shard::GatherOptions::When;
+    auto options = gather_options(flags.output, flags.memory, flags.gather ? When::kAlways : When::kNeeded);
+    if (flags.shuffle) options.shuffle_seed = flags.seed;
+    shard::GatherStream samples(names, input, options);
+    while (true) {
+      const tar::Sample* sample = MR_TRY(samples.next());
+      if (sample == nullptr) break;
+      MR_TRY(writer->add(*sample));
+    }
+    loose = samples.loose_members();
+    note_gathered(shell, samples.report());
+  } else if (flags.shuffle) {
     shard::SortOptions order;
     order.by = shard::SortBy::kRandom;
     order.seed = flags.seed;
@@ -156,8 +172,16 @@ void add_flags(CLI::App& verb, ShardFlags& flags) {
   verb.add_flag("--shuffle", flags.shuffle, "Put the samples in random order");
   verb.add_option("--seed", flags.seed, "Which random order; the same seed gives the same bytes")
       ->capture_default_str();
+  CLI::Option* gather =
+      verb.add_flag("--gather", flags.gather,
+                    "Look at all members of tars before writing the first sample: samples whose members "
+                    "are scattered are gathered in any case, from the first one on that is met in time");
+  verb.add_flag("--in-order", flags.in_order,
+                "Write samples of tars as they come; scattered members are an error")
+      ->excludes(gather);
   add_jobs(verb, flags.jobs, "Threads");
-  add_bytes(verb, "--memory", flags.memory, "For --shuffle of tar streams: memory to use (default 1GiB)");
+  add_bytes(verb, "--memory", flags.memory,
+            "For shuffling and gathering samples of tars: memory to use (default 1GiB)");
 }
 
 }  // namespace
@@ -181,7 +205,7 @@ void add_shard(CLI::App& app, Shell& shell) {
       ->type_name("DIR");
   verb->footer(
       "Examples:\n"
-      "  tar --sort=name -cf - photos | millrace shard train-%06d.tar\n"
+      "  tar -cf - photos | millrace shard train-%06d.tar\n"
       "  tar -cf - photos | millrace shard http://store:9400/train/photos-%06d.tar\n"
       "  millrace shard photos --classes classes.txt --shuffle -o train-%06d.tar\n"
       "  millrace shard train.jsonl --max-samples 10000 -o train-%06d.tar.zst");
@@ -199,7 +223,7 @@ void add_tarshards(CLI::App& app, Shell& shell) {
   app.add_option("--key-rule", flags->input.key_rule, "first-dot or last-dot")->capture_default_str();
   app.add_option("--compress", flags->output.compress, "none, gzip or zstd (default: by the name)");
   add_flags(app, *flags);
-  app.footer("Example:\n  tar --sort=name -cf - dataset | tarshards out-%06d.tar");
+  app.footer("Example:\n  tar -cf - dataset | tarshards out-%06d.tar");
   app.callback([&shell, flags] { shell.action = [&shell, flags] { return from_tars(shell, *flags); }; });
 }
 

@@ -17,6 +17,7 @@ struct CatFlags {
   std::string weights;
   uint64_t shuffle = 0;
   uint64_t seed = 0;
+  bool gather = false;
   uint64_t memory = uint64_t{1} << 30;
   std::string rekey;
 };
@@ -44,27 +45,42 @@ Result<std::vector<double>> parse_weights(const std::string& text, size_t inputs
   return weights;
 }
 
-Result<Stream> open_inputs(Shell& shell, const CatFlags& flags, std::vector<shard::InputStream*>& inputs) {
-  const shard::InputOptions options = MR_TRY(flags.input.options(shell));
-  const std::vector<std::string> all = MR_TRY(flags.input.names(shell));
-  if (!flags.mix && flags.weights.empty()) {
-    auto stream = std::make_unique<shard::InputStream>(all, options);
-    inputs.push_back(stream.get());
+// The streams at the start of all stages; what they counted is asked for at the end.
+struct Inputs {
+  std::vector<shard::InputStream*> plain;
+  std::vector<shard::GatherStream*> gathered;
+};
+
+Result<Stream> open_input(const CatFlags& flags, std::vector<std::string> names,
+                          const shard::InputOptions& options, Inputs& inputs) {
+  if (flags.gather) {
+    MR_TRY(check_memory(flags.memory));
+    auto stream = std::make_unique<shard::GatherStream>(
+        std::move(names), options,
+        gather_options(flags.output, flags.memory, shard::GatherOptions::When::kAlways));
+    inputs.gathered.push_back(stream.get());
     return Stream(std::move(stream));
   }
+  auto stream = std::make_unique<shard::InputStream>(std::move(names), options);
+  inputs.plain.push_back(stream.get());
+  return Stream(std::move(stream));
+}
+
+Result<Stream> open_inputs(Shell& shell, const CatFlags& flags, Inputs& inputs) {
+  const shard::InputOptions options = MR_TRY(flags.input.options(shell));
+  std::vector<std::string> all = MR_TRY(flags.input.names(shell));
+  if (!flags.mix && flags.weights.empty()) return open_input(flags, std::move(all), options, inputs);
   std::vector<double> weights(flags.input.shards.size(), 1);
   if (!flags.weights.empty()) weights = MR_TRY(parse_weights(flags.weights, flags.input.shards.size()));
   std::vector<shard::MixStream::Part> parts;
   for (size_t i = 0; i < flags.input.shards.size(); ++i) {
     std::vector<std::string> names = MR_TRY(shard::expand_names(flags.input.shards[i], options.stores));
-    auto stream = std::make_unique<shard::InputStream>(std::move(names), options);
-    inputs.push_back(stream.get());
-    parts.push_back({std::move(stream), weights[i]});
+    parts.push_back({MR_TRY(open_input(flags, std::move(names), options, inputs)), weights[i]});
   }
   return Stream(std::make_unique<shard::MixStream>(std::move(parts)));
 }
 
-Result<Stream> build(Shell& shell, const CatFlags& flags, std::vector<shard::InputStream*>& inputs) {
+Result<Stream> build(Shell& shell, const CatFlags& flags, Inputs& inputs) {
   Stream stream = MR_TRY(open_inputs(shell, flags, inputs));
   if (!flags.slice.empty())
     stream = std::make_unique<shard::SliceStream>(std::move(stream), MR_TRY(shard::parse_slice(flags.slice)));
@@ -88,7 +104,7 @@ Result<Stream> build(Shell& shell, const CatFlags& flags, std::vector<shard::Inp
 
 Status run(Shell& shell, const CatFlags& flags) {
   const Stopwatch watch;
-  std::vector<shard::InputStream*> inputs;
+  Inputs inputs;
   const Stream samples = MR_TRY(build(shell, flags, inputs));
   const auto writer = MR_TRY(flags.output.writer(shell, flags.input));
   const auto bar = shell.bar("copying");
@@ -99,7 +115,11 @@ Status run(Shell& shell, const CatFlags& flags) {
   }
   const auto shards = MR_TRY(writer->finish());
   uint64_t loose = 0;
-  for (const shard::InputStream* input : inputs) loose += input->loose_members();
+  for (const shard::InputStream* input : inputs.plain) loose += input->loose_members();
+  for (const shard::GatherStream* input : inputs.gathered) {
+    loose += input->loose_members();
+    note_gathered(shell, input->report());
+  }
   note_loose(shell, loose);
   report_shards(shell, flags.output, shards, watch);
   return {};
@@ -119,7 +139,9 @@ void add_tar_cat(CLI::App& tar, Shell& shell) {
   verb->add_option("--weights", flags->weights, "Mix the arguments in these proportions, for example 3,1");
   verb->add_option("--shuffle", flags->shuffle, "Shuffle through a buffer of N samples")->type_name("N");
   verb->add_option("--seed", flags->seed, "Which random order")->capture_default_str();
-  add_bytes(*verb, "--memory", flags->memory, "The shuffle buffer's limit in bytes (default 1GiB)");
+  verb->add_flag("--gather", flags->gather, "Bring together samples whose members are scattered");
+  add_bytes(*verb, "--memory", flags->memory,
+            "The limit of the shuffle buffer, and of what --gather holds, in bytes (default 1GiB)");
   verb->add_option("--rekey", flags->rekey, "New keys by position, for example %09d or train/%06d");
   verb->footer(
       "Examples:\n"

@@ -9,24 +9,42 @@ namespace {
 struct SplitFlags {
   InputFlags input;
   OutputFlags output;
+  bool gather = false;
+  uint64_t memory = uint64_t{1} << 30;
 };
+
+// Members of no sample travel along: nothing that was in the input is missing in the output.
+template <typename Stream>
+Status copy(Stream& samples, shard::ShardWriter& writer) {
+  samples.on_loose([&](std::string_view blocks) { return writer.add_loose(blocks); });
+  while (true) {
+    const tar::Sample* sample = MR_TRY(samples.next());
+    if (sample == nullptr) return {};
+    MR_TRY(writer.add(*sample));
+  }
+}
 
 Status run(Shell& shell, const SplitFlags& flags) {
   const Stopwatch watch;
   const shard::InputOptions options = MR_TRY(flags.input.options(shell));
   const std::vector<std::string> names = MR_TRY(flags.input.names(shell));
   const auto writer = MR_TRY(flags.output.writer(shell, flags.input));
-  shard::InputStream samples(names, options);
-  // Members of no sample travel along: nothing that was in the input is missing in the output.
-  samples.on_loose([&](std::string_view blocks) { return writer->add_loose(blocks); });
   const auto bar = shell.bar("copying");
-  while (true) {
-    const tar::Sample* sample = MR_TRY(samples.next());
-    if (sample == nullptr) break;
-    MR_TRY(writer->add(*sample));
+  uint64_t loose = 0;
+  if (flags.gather) {
+    MR_TRY(check_memory(flags.memory));
+    shard::GatherStream samples(
+        names, options, gather_options(flags.output, flags.memory, shard::GatherOptions::When::kAlways));
+    MR_TRY(copy(samples, *writer));
+    loose = samples.loose_members();
+    note_gathered(shell, samples.report());
+  } else {
+    shard::InputStream samples(names, options);
+    MR_TRY(copy(samples, *writer));
+    loose = samples.loose_members();
   }
   const auto shards = MR_TRY(writer->finish());
-  report_shards(shell, flags.output, shards, watch, {{"loose_members", samples.loose_members()}});
+  report_shards(shell, flags.output, shards, watch, {{"loose_members", loose}});
   return {};
 }
 
@@ -46,6 +64,7 @@ void add_verb(CLI::App& verb, Shell& shell, Shards shards) {
   auto flags = std::make_shared<SplitFlags>();
   flags->input.add_to(verb);
   flags->output.add_to(verb);
+  add_gather(verb, flags->gather, flags->memory);
   verb.callback([&shell, flags, shards] {
     shell.action = [&shell, flags, shards] { return run_split(shell, *flags, shards); };
   });

@@ -178,33 +178,71 @@ std::unique_ptr<RunCursor> read_run(const File& run, size_t buffer_bytes) {
   return std::make_unique<FileCursor>(run, buffer_bytes);
 }
 
-Status merge_runs(std::vector<std::unique_ptr<RunCursor>> runs, Direction direction,
-                  const std::function<Status(const RunRecord&)>& emit) {
+namespace {
+
+// A heap of the runs' next records.
+class Merge final : public RunCursor {
   struct Head {
     const RunRecord* record;
     size_t run;
   };
-  const auto later = [direction](const Head& a, const Head& b) {
-    return comes_before(*b.record, *a.record, direction);
-  };
-  std::vector<Head> heap;
-  for (size_t run = 0; run < runs.size(); ++run) {
-    const RunRecord* record = MR_TRY(runs[run]->next());
-    if (record != nullptr) heap.push_back({record, run});
+  auto later() const {
+    return [direction = direction_](const Head& a, const Head& b) {
+      return comes_before(*b.record, *a.record, direction);
+    };
   }
-  std::ranges::make_heap(heap, later);
-  while (!heap.empty()) {
-    std::ranges::pop_heap(heap, later);
-    Head& first = heap.back();
-    MR_TRY(emit(*first.record));
-    first.record = MR_TRY(runs[first.run]->next());
-    if (first.record == nullptr) {
-      heap.pop_back();
-    } else {
-      std::ranges::push_heap(heap, later);
+
+ public:
+  Merge(std::vector<std::unique_ptr<RunCursor>> runs, Direction direction)
+      : runs_(std::move(runs)), direction_(direction) {}
+
+  Result<const RunRecord*> next() override {
+    if (!begun_) {
+      for (size_t run = 0; run < runs_.size(); ++run) MR_TRY(push(run));
+      begun_ = true;
+    } else if (given_ < runs_.size()) {
+      // Only now: what was given stays valid until the next call.
+      MR_TRY(push(given_));
     }
+    if (heap_.empty()) return nullptr;
+    std::ranges::pop_heap(heap_, later());
+    const Head first = heap_.back();
+    heap_.pop_back();
+    given_ = first.run;
+    return first.record;
   }
-  return {};
+
+ private:
+  Status push(size_t run) {
+    const RunRecord* record = MR_TRY(runs_[run]->next());
+    given_ = runs_.size();
+    if (record == nullptr) return {};
+    heap_.push_back({record, run});
+    std::ranges::push_heap(heap_, later());
+    return {};
+  }
+
+  const std::vector<std::unique_ptr<RunCursor>> runs_;
+  const Direction direction_;
+  std::vector<Head> heap_;
+  size_t given_ = 0;  // the run whose record was given last
+  bool begun_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<RunCursor> make_merge(std::vector<std::unique_ptr<RunCursor>> runs, Direction direction) {
+  return std::make_unique<Merge>(std::move(runs), direction);
+}
+
+Status merge_runs(std::vector<std::unique_ptr<RunCursor>> runs, Direction direction,
+                  const std::function<Status(const RunRecord&)>& emit) {
+  Merge merge(std::move(runs), direction);
+  while (true) {
+    const RunRecord* record = MR_TRY(merge.next());
+    if (record == nullptr) return {};
+    MR_TRY(emit(*record));
+  }
 }
 
 }  // namespace millrace::shard

@@ -84,6 +84,8 @@ class RunWriter {
 
 std::unique_ptr<RunCursor> read_run(const File& run, size_t buffer_bytes);
 
+// All of them as one, in order.
+std::unique_ptr<RunCursor> make_merge(std::vector<std::unique_ptr<RunCursor>> runs, Direction direction);
 Status merge_runs(std::vector<std::unique_ptr<RunCursor>> runs, Direction direction,
                   const std::function<Status(const RunRecord&)>& emit);
 

@@ -19,12 +19,6 @@ namespace millrace::shard {
 
 namespace {
 
-std::string big_endian(uint64_t value) {
-  std::string bytes(8, 0);
-  for (size_t i = 8; i-- > 0; value >>= 8) bytes[i] = static_cast<char>(value & 0xff);
-  return bytes;
-}
-
 class Sorter {
  public:
   Sorter(const std::vector<std::string>& shards, const SortOptions& options)
@@ -91,6 +85,16 @@ class Sorter {
 
 }  // namespace
 
+std::string big_endian(uint64_t value) {
+  std::string bytes(8, 0);
+  for (size_t i = 8; i-- > 0; value >>= 8) bytes[i] = static_cast<char>(value & 0xff);
+  return bytes;
+}
+
+std::string random_order(const Place& place, uint64_t seed) {
+  return big_endian(hash64(big_endian(place.shard) + big_endian(place.ordinal), mix(seed)));
+}
+
 Direction direction_of(const SortOptions& options) {
   return options.reverse ? Direction::kFalling : Direction::kRising;
 }
@@ -98,8 +102,7 @@ Direction direction_of(const SortOptions& options) {
 Result<std::string> order_of(const tar::Sample& sample, const Place& place, const SortOptions& options) {
   if (options.by == SortBy::kPlace) return std::string();
   if (options.by == SortBy::kKey) return std::string(sample.key);
-  if (options.by == SortBy::kRandom)
-    return big_endian(hash64(big_endian(place.shard) + big_endian(place.ordinal), mix(options.seed)));
+  if (options.by == SortBy::kRandom) return random_order(place, options.seed);
   const tar::Field* field = sample.find(options.field);
   if (field == nullptr) {
     return make_error(Code::kNotFound, "sample \"{}\" has no field {}", sample.key, options.field)

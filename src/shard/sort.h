@@ -57,6 +57,9 @@ Result<SortReport> sort_samples(const std::vector<std::string>& shards, const So
 
 // The parts, for whoever sorts over several processes.
 Direction direction_of(const SortOptions& options);
+// A number whose bytes are in the order of the numbers; and that of a sample in the order that a seed makes.
+std::string big_endian(uint64_t value);
+std::string random_order(const Place& place, uint64_t seed);
 // What a sample is ordered by, as bytes.
 Result<std::string> order_of(const tar::Sample& sample, const Place& place, const SortOptions& options);
 struct ReadReport {

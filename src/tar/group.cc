@@ -144,8 +144,7 @@ Status Grouper::begin(const Member& member, const SplitName& split) {
                       "{}: key \"{}\" returns at byte {} after other keys: its sample is scattered",
                       archive_name_, printable(split.key), member.header_offset)
         .with_hint(
-            "write the archive in name order (tar --sort=name), or gather it with millrace tar verify "
-            "--repair")
+            "millrace tar cat --gather brings its members together; tar --sort=name writes them so at once")
         .at(member.name, member.header_offset);
   }
   return append(member, split);

@@ -1,7 +1,9 @@
 """millrace shard: directories, manifests and streams become shards, and mistakes are told."""
+import hashlib
 import json
 import os
 import pathlib
+import subprocess
 
 import pytest
 
@@ -211,3 +213,50 @@ def test_hidden_files_of_a_directory_are_no_samples(millrace, tmp_path):
         (tmp_path / "in" / name).write_bytes(b"x")
     millrace("shard", "in", "-o", "out-%d.tar")
     assert [row["key"] for row in millrace.json("tar", "ls", "out-0.tar")] == ["a/0001", "b/0002"]
+
+
+# -- shard: streams whose samples are scattered -----------------------------------------------------------------
+
+def scattered_tree(top, count):
+    for number in range(count):
+        put(top / f"{number:05}.jpg", f"jpg {number}")
+        put(top / f"{number:05}.cls", f"{number % 10}")
+    return top
+
+
+def in_disorder(tmp_path, tree):
+    """What tar makes of a directory that lists its files in the order of hashes."""
+    names = sorted((path.name for path in tree.iterdir()), key=lambda name: hashlib.md5(name.encode()).digest())
+    (tmp_path / "names.txt").write_text("\n".join(names))
+    subprocess.run(["tar", "-cf", tmp_path / "in.tar", "-C", tree, "-T", tmp_path / "names.txt"], check=True)
+    first = list(dict.fromkeys(name.split(".")[0] for name in names))
+    return (tmp_path / "in.tar").read_bytes(), first
+
+
+def test_a_tar_stream_in_the_order_of_the_directory_becomes_whole_samples(millrace, tmp_path):
+    data, first = in_disorder(tmp_path, scattered_tree(tmp_path / "photos", 400))
+    told = millrace("shard", "-", "-o", "out-%06d.tar", "--max-samples", "150", stdin=data)
+    assert "gathered samples" in told.err and "--sort=name" in told.err, told.err
+    samples = [sample for path in shards_like(tmp_path, "out-*.tar") for sample in read_samples(path)]
+    assert [sample.key for sample in samples] == first
+    assert all(sample.fields == {"jpg": f"jpg {int(sample.key)}".encode(), "cls": str(int(sample.key) % 10).encode()} for sample in samples)
+    assert all(report["ok"] for report in millrace.json("tar", "verify", *shards_like(tmp_path, "out-*.tar")))
+    # The same in little memory, by its other name, and from a file.
+    once = [pathlib.Path(path).read_bytes() for path in shards_like(tmp_path, "out-*.tar")]
+    millrace("shard", "in.tar", "--memory", "4MiB", "-o", "again-%06d.tar", "--max-samples", "150")
+    assert [pathlib.Path(path).read_bytes() for path in shards_like(tmp_path, "again-*.tar")] == once
+
+
+def test_strict_order_refuses_scattered_samples_and_gathering_tools_take_them(millrace, tmp_path):
+    data, first = in_disorder(tmp_path, scattered_tree(tmp_path / "photos", 50))
+    refused = millrace("shard", "-", "--in-order", "-o", "out.tar", stdin=data, code=1)
+    assert "scattered" in refused.err and not (tmp_path / "out.tar").exists()
+    assert "--gather" in millrace("tar", "cat", "in.tar", "-o", "out.tar", code=1).err
+    for verb, output in (("cat", "cat.tar"), ("merge", "merge.tar"), ("split", "split-%d.tar")):
+        millrace("tar", verb, "in.tar", "--gather", "-o", output)
+        name = output.replace("%d", "0")
+        assert [sample.key for sample in read_samples(tmp_path / name)] == first, verb
+    millrace("shard", "-", "--shuffle", "--seed", "3", "-o", "shuffled.tar", stdin=data)
+    shuffled = read_samples(tmp_path / "shuffled.tar")
+    assert sorted(sample.key for sample in shuffled) == sorted(first) and [sample.key for sample in shuffled] != first
+    assert all(set(sample.fields) == {"jpg", "cls"} for sample in shuffled)
