@@ -1,5 +1,6 @@
 // ShardFile and ShardWriter: samples from Python into shards that appear whole, each with its index.
 #include <pybind11/stl.h>
+#include <unistd.h>
 
 #include "python/bindings.h"
 #include "shard/output.h"
@@ -73,6 +74,10 @@ py::dict to_dict(const shard::ShardSummary& summary) {
 template <typename Writer>
 class Guarded {
  public:
+  // A forked process has neither the threads of the writer nor a say in what becomes of its shard.
+  ~Guarded() {
+    if (::getpid() != process_) static_cast<void>(writer_.release());
+  }
   void add(const std::string& key, const py::dict& fields) {
     const HeldSample sample(key, fields);
     value_or_raise(without_gil([&] { return writer().add(sample.key(), sample.fields()); }), name_);
@@ -100,6 +105,7 @@ class Guarded {
   std::unique_ptr<Writer> writer_;
 
  private:
+  const pid_t process_ = ::getpid();
   bool in_use_ = false;
 };
 

@@ -91,28 +91,39 @@ def test_resampled_dataset_with_a_seed_is_reproducible(shards):
     assert first() == first() and len(first()) == 40
 
 
-def test_short_epochs_go_on_where_the_last_ended(shards):
+def test_short_epochs_begin_at_the_first_shard_and_go_on_if_asked_to(shards):
     everything = keys(dataset(good(shards)))
-    short = dataset(good(shards)).with_epoch(10)
-    assert keys(short) + keys(short) + keys(short) == (everything * 2)[:30]
+    short, going_on = dataset(good(shards)).with_epoch(10), dataset(good(shards)).with_epoch(10, goes_on=True)
+    assert keys(short) + keys(short) + keys(short) == everything[:10] * 3
+    assert keys(going_on) + keys(going_on) + keys(going_on) == (everything * 2)[:30]
 
 
-def test_short_epochs_go_on_in_workers_that_stay_and_begin_anew_in_new_ones(shards):
+def test_a_program_that_seeds_by_epoch_gets_the_epoch_that_its_seed_means(shards):
+    """Epochs of as many samples as there are, each in the order of its seed: a run that begins with epoch 2 has the same."""
+    class Seeded(wds.PipelineStage):
+        epoch = 0
+
+        def run(self, source):
+            return wds.filters._shuffle(source, 100, 100, random.Random(self.epoch))
+    def epochs(first, last):
+        stage = Seeded()
+        pipeline = wds.DataPipeline(wds.SimpleShardList(good(shards)), wds.tarfile_to_samples(), stage).with_epoch(20)
+        for stage.epoch in range(first, last):
+            yield keys(pipeline)
+    whole = list(epochs(0, 4))
+    assert whole[2:] == list(epochs(2, 4)) and all(len(set(one)) == 20 for one in whole) and whole[0] != whole[1]
+
+
+def test_short_epochs_in_workers_go_on_only_if_asked_to_and_where_workers_stay(shards):
     torch_data = pytest.importorskip("torch.utils.data")
     everything = keys(dataset(good(shards)))
 
-    def three_epochs(**options):
-        loader = torch_data.DataLoader(dataset(good(shards)).to_tuple("__key__").with_epoch(10), batch_size=None, num_workers=1, **options)
+    def three_epochs(goes_on, **options):
+        pipeline = dataset(good(shards)).to_tuple("__key__").with_epoch(10, goes_on=goes_on)
+        loader = torch_data.DataLoader(pipeline, batch_size=None, num_workers=1, **options)
         return [key for _ in range(3) for key, in loader]
-    assert three_epochs(persistent_workers=True) == (everything * 2)[:30]
-    assert three_epochs() == everything[:10] * 3
-
-
-def test_short_epochs_behind_a_loader_go_on_whatever_its_workers(shards):
-    pytest.importorskip("torch")
-    everything = keys(dataset(good(shards)))
-    loader = wds.WebLoader(dataset(good(shards)).to_tuple("__key__"), batch_size=None, num_workers=1).with_epoch(10)
-    assert [key for _ in range(3) for key, in loader] == (everything * 2)[:30]
+    assert three_epochs(True, persistent_workers=True) == (everything * 2)[:30]
+    assert three_epochs(True) == three_epochs(False, persistent_workers=True) == everything[:10] * 3
 
 
 def test_an_epoch_of_nothing_ends():

@@ -10,6 +10,7 @@ import sys
 from typing import Any, Callable, Iterable, Iterator, List, Optional, Tuple
 
 from .. import _core
+from ..errors import SecurityError
 
 
 def _flag(name: str) -> bool:
@@ -20,9 +21,19 @@ def _flag(name: str) -> bool:
 enforce_security = _flag("WDS_SECURE")
 
 
+def is_secure() -> bool:
+    """Whether WDS_SECURE was said when the program began or since, or enforce_security was set."""
+    return enforce_security or _flag("WDS_SECURE")
+
+
+def check_security(refusal: str) -> None:
+    if is_secure():
+        raise SecurityError(refusal, hint="WDS_SECURE or utils.enforce_security asks for that")
+
+
 def allowed(what: str) -> bool:
     """Whether MILLRACE_ALLOW_PICKLE=1 or MILLRACE_ALLOW_PIPE=1 was said."""
-    return _flag(f"MILLRACE_ALLOW_{what.upper()}") and not enforce_security and not _flag("WDS_SECURE")
+    return _flag(f"MILLRACE_ALLOW_{what.upper()}") and not is_secure()
 
 
 class PipelineStage:
