@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "python/bindings.h"
+#include "shard/names.h"
 #include "shard/output.h"
 #include "shard/writer.h"
 #include "tar/key.h"
@@ -113,15 +114,15 @@ class ShardFile : public Guarded<shard::ShardFile> {
  public:
   ShardFile(const std::string& path, const std::optional<std::string>& compression, bool index,
             const std::string& key_rule) {
-    name_ = path;
+    name_ = value_or_raise(shard::plain_name(path));
     stores_ = value_or_raise(shared_stores());
     const auto options = output_options(compression, index, key_rule, stores_.get());
     Result<std::unique_ptr<shard::ShardFile>> file;
     {
       py::gil_scoped_release released;
-      file = shard::ShardFile::create(path, options);
+      file = shard::ShardFile::create(name_, options);
     }
-    writer_ = value_or_raise(std::move(file), path);
+    writer_ = value_or_raise(std::move(file), name_);
   }
   py::dict finish() {
     auto summary = without_gil([&] {

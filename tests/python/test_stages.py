@@ -7,6 +7,7 @@ import pickle
 import random
 import subprocess
 import sys
+import tarfile
 import warnings
 
 import corpus
@@ -355,3 +356,159 @@ def test_works_without_torch(shards):
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True,
                           env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
     assert done.stdout.startswith("5\nWebLoader needs torch"), done.stderr
+
+
+# -- what programs of others rely on ---------------------------------------------------------------------------------
+
+@pytest.fixture
+def damaged(tmp_path):
+    """Eight shards of eight samples; the second is cut in its sixth sample."""
+    for number in range(8):
+        with wds.TarWriter(str(tmp_path / f"s-{number}.tar")) as writer:
+            for sample in range(8):
+                writer.write({"__key__": f"{number}{sample}", "bin": bytes(1000)})
+    (tmp_path / "s-1.tar").write_bytes((tmp_path / "s-1.tar").read_bytes()[:5 * 1536 + 700])
+    return str(tmp_path / "s-{0..7}.tar")
+
+
+STEPS = {
+    "engine": lambda urls, handler: dataset(urls, handler=handler),
+    "tarfile_to_samples": lambda urls, handler: wds.DataPipeline(wds.SimpleShardList(urls), wds.tarfile_to_samples(handler=handler)),
+    "steps": lambda urls, handler: dataset(urls, handler=handler, select_files=lambda name: True),
+}
+
+
+@pytest.mark.parametrize("make", STEPS.values(), ids=list(STEPS))
+@pytest.mark.parametrize("handler", [wds.ignore_and_stop, wds.ignore_and_continue, wds.warn_and_stop])
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_damage_ends_its_own_shard_and_no_other(damaged, make, handler):
+    assert len(keys(make(damaged, handler))) == 7 * 8 + 5
+
+
+def test_a_shard_that_is_not_there_ends_all_where_the_handler_stops(damaged):
+    urls = wds.expand_urls(damaged)
+    urls[2] = "absent.tar"
+    assert len(keys(dataset(urls, handler=wds.ignore_and_stop))) == 8 + 5
+    assert len(keys(dataset(urls, handler=wds.ignore_and_continue))) == 6 * 8 + 5
+
+
+def group_by_names(files):
+    """As training programs do it that know nothing of ends of shards."""
+    sample = None
+    for file in files:
+        name, data = file["fname"], file["data"]
+        key, field = wds.tariterators.base_plus_ext(name)
+        if key is None:
+            continue
+        if sample is None or key != sample["__key__"]:
+            if wds.tariterators.valid_sample(sample):
+                yield sample
+            sample = {"__key__": key, "__url__": file["__url__"]}
+        sample[field] = data
+    if wds.tariterators.valid_sample(sample):
+        yield sample
+
+
+def test_the_end_of_a_shard_is_a_file_without_a_name(shards):
+    streams = wds.tariterators.url_opener([{"url": url} for url in wds.expand_urls(good(shards))])
+    files = list(wds.tar_file_expander(streams))
+    assert files[-1] == {} and not files[-1] and (files[-1]["fname"], files[-1]["data"]) == ("", b"")
+    assert files[-1].get("fname") is None and "fname" not in files[-1]
+    with pytest.raises(KeyError):
+        files[-1]["other"]
+    assert [sample["__key__"] for sample in group_by_names(files)] == keys(dataset(good(shards)))
+    assert not list(wds.tar_file_expander([], eof_value=None))
+
+
+@pytest.mark.parametrize("size", [16 / 2, np.float32(8), np.int64(8), 7.5])
+def test_a_batch_size_may_be_a_quotient(size):
+    assert [len(batch) for batch in wds.FluidWrapper([(n,) for n in range(20)]).listed(size)] == [8, 8, 4]
+    assert [len(batch[0]) for batch in wds.FluidWrapper([(n,) for n in range(20)]).batched(size)] == [8, 8, 4]
+
+
+def test_streams_stay_open_as_long_as_somebody_has_them(shards, tmp_path):
+    urls = wds.expand_urls(good(shards))
+    for opened in (wds.cache.FileCache(str(tmp_path)), wds.cache.StreamingOpen(), wds.tariterators.url_opener):
+        sources = list(opened({"url": url} for url in urls))
+        assert [len(source["stream"].read(512)) for source in sources] == [512] * len(urls)
+
+
+def test_a_list_of_shards_is_taken_as_it_is(shards):
+    urls = wds.expand_urls(good(shards))
+    assert keys(dataset(wds.SimpleShardList(urls[::-1]))) == keys(dataset(urls[::-1]))
+    assert len(keys(dataset(wds.ResampledShards(urls, nshards=5)))) == 40
+    assert keys(dataset(list(wds.SimpleShardList(urls)))) == keys(dataset(urls))
+
+
+def test_shards_of_several_data_sets(shards, tmp_path):
+    spec = {"prefix": str(shards) + "/", "datasets": [
+        {"name": "a", "shards": "good-{000..002}.tar", "choose": 2}, {"shards": ["good-000.tar"], "resample": 3}]}
+    sample = wds.MultiShardSample(spec)
+    sample.set_epoch(1)
+    first = [source["url"] for source in sample]
+    sample.set_epoch(1)
+    assert first == [source["url"] for source in sample] and len(first) == 5
+    assert len(keys(dataset(spec))) == 40
+    with pytest.raises(ValueError, match="'weight' means nothing"):
+        wds.MultiShardSample({"datasets": [{"shards": "a.tar", "weight": 3}]})
+    with pytest.raises(ValueError, match="4 of 3 shards"):
+        wds.MultiShardSample({"datasets": [{"shards": "a-{0..2}.tar", "choose": 4}]})
+    yaml = pytest.importorskip("yaml")
+    (tmp_path / "set.yaml").write_text(yaml.safe_dump(spec))
+    assert len(keys(dataset(str(tmp_path / "set.yaml")))) == 40
+
+
+def test_samples_through_a_cache_of_files(shards, tmp_path):
+    stage = wds.cached_tarfile_to_samples(cache_dir=str(tmp_path))
+    assert keys(wds.DataPipeline(wds.SimpleShardList(good(shards)), stage)) == keys(dataset(good(shards)))
+    with pytest.raises(millrace.UnsupportedError, match="always=True"):
+        list(wds.cached_tarfile_to_samples(always=True)([{"url": "a.tar"}]))
+
+
+def test_samples_kept_in_a_database(shards, tmp_path, monkeypatch):
+    with pytest.raises(millrace.DeniedError, match="MILLRACE_ALLOW_PICKLE=1"):
+        wds.LMDBCached(str(tmp_path / "kept"))
+    pytest.importorskip("lmdb")
+    monkeypatch.setenv("MILLRACE_ALLOW_PICKLE", "1")
+    everything = keys(dataset(good(shards)))
+    kept = dataset(good(shards)).lmdb_cached(str(tmp_path / "kept"), map_size=1e7, chunksize=5)
+    assert keys(itertools.islice(kept, 7)) == everything[:7]  # broken off: not complete
+    assert keys(kept) == everything == keys(kept.stage(-1).run([]))
+
+
+def test_a_missing_field_is_a_key_error_that_lists_those_that_are_there(shards):
+    for stage in (lambda ds: ds.to_tuple("jpgg"), lambda ds: ds.map_dict(jpgg=len), lambda ds: ds.rename(image="jpgg")):
+        with pytest.raises(KeyError, match=r"has no field jpgg; it has __key__.*png") as caught:
+            next(iter(stage(dataset(good(shards)))))
+        assert isinstance(caught.value, ValueError) and isinstance(caught.value, millrace.MissingFieldError)
+
+
+def test_a_shard_that_is_cut_is_a_read_error_of_tarfile(damaged):
+    with pytest.raises(tarfile.ReadError):
+        keys(dataset(damaged))
+
+
+@pytest.mark.parametrize("call", [
+    lambda path: wds.gopen(path), lambda path: wds.gopen("file:" + path), lambda path: wds.gopen("pipe:true"),
+    lambda path: wds.autodecode.unpickle_loads(pickle.dumps(1)), lambda path: wds.torch_loads(b""),
+    lambda path: wds.gopen("pipe:true", "wb"), lambda path: list(wds.tarfile_samples([{"url": path}])),
+    lambda path: list(wds.url_opener([{"url": path}]))])
+def test_enforced_security_refuses_direct_calls(call, shards, monkeypatch):
+    monkeypatch.setenv("MILLRACE_ALLOW_PICKLE", "1")
+    monkeypatch.setenv("MILLRACE_ALLOW_PIPE", "1")
+    monkeypatch.setattr(wds.utils, "enforce_security", True)
+    with pytest.raises(millrace.SecurityError) as caught:
+        call(str(shards / "good-000.tar"))
+    assert isinstance(caught.value, ValueError) and isinstance(caught.value, PermissionError)
+
+
+@pytest.mark.parametrize("call", [
+    lambda: wds.FluidWrapper([1]).shuffle(True), lambda: wds.shuffle(True), lambda: list(wds.filters._shuffle([1], True)),
+    lambda: wds.detshuffle(True), lambda: wds.FluidWrapper([1]).batched(True), lambda: wds.FluidWrapper([1]).listed(True),
+    lambda: wds.FluidWrapper([1]).with_epoch(True), lambda: wds.FluidWrapper([1]).repeat(True), lambda: wds.shuffle(5, initial=True),
+    lambda: wds.FluidWrapper([1]).with_length(True, silent=True), lambda: wds.FluidWrapper([1]).rsample(True),
+    lambda: wds.ShardWriter("x-%d.tar", maxcount=True), lambda: wds.ShardWriter("x-%d.tar", maxsize=True),
+    lambda: wds.ResampledShards(["a.tar"], nshards=True), lambda: wds.MockDataset(1, True)])
+def test_a_truth_is_no_number(call):
+    with pytest.raises(TypeError):
+        call()

@@ -17,6 +17,7 @@ import copy
 import json
 import os
 import sys
+import warnings
 import weakref
 from functools import partial
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, Union
@@ -54,10 +55,25 @@ def _rank_and_world() -> Tuple[int, int]:
 
 
 class Dataset:
+    """Tar shards to batches: a description of what to read, in which order, and what to make of it.
+
+    Every method gives a new data set and leaves this one as it was. Nothing is opened before it is needed. Say first what
+    to read, then the order (`shuffle`, `batch`, `bucket_by`), the fields (`image`, `label`, `array`, `text`, …) and what to
+    make of batches (`map`, `torch`):
+
+        ds = Dataset("train-{000000..000127}.tar", seed=1).shuffle().image("jpg", size=224).label("cls").batch(256)
+        for images, labels in ds:   # a new epoch at its start, each time
+            ...
+        len(ds), ds.samples         # batches and samples in an epoch
+        ds[7]                       # one sample, by its number
+        ds.state_dict()             # where it stands; load_state_dict() goes on there
+        ds.report()                 # what limited the last iteration
+    """
+
     def __init__(self, urls: Urls, *, seed: int = 0, mirrors: Sequence[Urls] = (), memory: Union[int, str] = "2GiB",
                  threads: int = 0, fetch_threads: int = 0, on_error: str = "fail", max_errors: int = 100,
                  index_cache: str = "", indexed: bool = True, key_rule: str = "first-dot"):
-        """`urls`: paths or http, s3 and mr addresses with ranges {000..127}, lists {a,b}, counts @000128, unions ::
+        """`urls`: paths (also below ~) or http, s3 and mr addresses with ranges {000..127}, lists {a,b}, counts @000128, unions ::
         and globs. `mirrors`: the same shards elsewhere, asked when the first place fails. `memory` bounds everything
         that is held ahead. `on_error`: fail, skip or substitute a sample that cannot be read or decoded, at most
         `max_errors` times. `indexed=False` streams shards that have no index and are not worth making one: each rank
@@ -129,6 +145,8 @@ class Dataset:
     def shuffle(self, window: int = 20_000) -> "Dataset":
         """Shards in random order, samples displaced within `window` of them (over all ranks). 0: the order of the
         shards as given."""
+        if isinstance(window, bool):
+            raise InvalidTypeError(f"window is a number of samples, not {window}", hint="shuffle() takes 20000, shuffle(0) none")
         return self._with(window=arguments.whole("window", window))
 
     def batch(self, size: int, end: str = "exact") -> "Dataset":
@@ -170,9 +188,11 @@ class Dataset:
         return self._field("bytes", fields, name, ragged=True)
 
     def text(self, fields: Union[str, Sequence[str]] = "txt", *, name: Optional[str] = None) -> "Dataset":
+        """UTF-8: a list of str."""
         return self._loaded("text", fields, name)
 
     def json(self, fields: Union[str, Sequence[str]] = "json", *, name: Optional[str] = None) -> "Dataset":
+        """A list of what the JSON of each sample means."""
         return self._loaded("json", fields, name)
 
     def npz(self, fields: Union[str, Sequence[str]] = "npz", *, name: Optional[str] = None) -> "Dataset":
@@ -196,6 +216,7 @@ class Dataset:
         return self._field("bytes", fields, name, Finisher(decode))
 
     def key(self, *, name: str = "__key__") -> "Dataset":
+        """The sample's key: a list of str."""
         return self._field("key", [], name)
 
     def map(self, function: Callable[..., Any]) -> "Dataset":
@@ -305,6 +326,23 @@ class Dataset:
 
     # What is there.
 
+    def __repr__(self) -> str:
+        """What was described; opens nothing."""
+        if self._parts:
+            what = " + ".join(f"{weight:g} x {part!r}" for part, weight in zip(self._parts, self._options["weights"]))
+        else:
+            names = [repr(name) for name in self._urls]
+            what = ", ".join(names[:3]) + (f", … {len(names)} names" if len(names) > 3 else "")
+        options = self._options
+        told = [f"Dataset({what}, seed={options['seed']}{'' if self._indexed else ', indexed=False'})"]
+        told += [f"shuffle({options['window']})"] if options["window"] else []
+        told += [f"{field['kind']}({';'.join(field['any_of'])!r})" if field["any_of"] else f"{field['kind']}()" for field in options["fields"]]
+        told += [f"bucket_by({';'.join(options['bucket_by'])!r})"] if options["bucket_by"] else []
+        told += ["chosen"] if self._choices else []
+        told += [f"batch({options['batch']}, end={options['end']!r})"]
+        told += ["map"] * len(self._maps) + (["torch()"] if self._as_torch else [])
+        return f"<{'.'.join(told)}>"
+
     @property
     def _open(self) -> Dict[str, Any]:
         """What is open in this process."""
@@ -401,6 +439,9 @@ class Dataset:
         world, step = arguments.whole("world", world, least=1), arguments.whole("step", step, least=1)
         if self._parts and self._options["end"] != "drop" and len(self) == 0:
             raise InvalidError(f"a batch of {self._options['batch']} is more than the {self.samples} samples of the mixture")
+        if self._indexed and self.samples > 0 and len(self) == 0:
+            warnings.warn(f"a batch of {self._options['batch']} is more than the {self.samples} samples: with end=\"drop\" an epoch has "
+                          "no batch", stacklevel=3)
         if epoch + epochs > arguments.MOST_EPOCH:
             raise InvalidError(f"epochs={epochs} from epoch {epoch} on are too many")
         loader = _core.Loader(self._catalogue, self._recipe, epoch=epoch, batch=start, epochs=epochs, rank=rank,

@@ -45,6 +45,8 @@ class LMDBCached(PipelineStage):
                     if key != _COMPLETE:
                         yield self.pickler.loads(value)
             return
+        with self.db.begin(write=True) as writing:  # what a pass that was broken off left
+            writing.drop(self.db.open_db(), delete=False)
         numbered = enumerate(source)
         while chunk := list(itertools.islice(numbered, self.chunksize)):
             self.add_samples(chunk)
