@@ -115,6 +115,21 @@ def test_a_program_that_seeds_by_epoch_gets_the_epoch_that_its_seed_means(shards
     assert whole[2:] == list(epochs(2, 4)) and all(len(set(one)) == 20 for one in whole) and whole[0] != whole[1]
 
 
+def test_a_seed_that_is_set_by_hand_is_the_order_that_it_means(shards):
+    pipeline = wds.DataPipeline(wds.SimpleShardList([str(n) for n in range(20)]))
+    orders = {}
+    for seed in (1, 2, 3, 2, 1):
+        pipeline.stage(0).seed = seed
+        order = [source["url"] for source in pipeline]
+        assert orders.setdefault(seed, order) == order
+    mixed = wds.FluidWrapper(list(range(20))).shuffle(20, seed=1)
+    first, second = list(mixed), list(mixed)
+    mixed.stage(-1).seed = 2
+    list(mixed)
+    mixed.stage(-1).seed = 1
+    assert (list(mixed), list(mixed)) == (first, second) and first != second
+
+
 def test_short_epochs_in_workers_go_on_only_if_asked_to_and_where_workers_stay(shards):
     torch_data = pytest.importorskip("torch.utils.data")
     everything = keys(dataset(good(shards)))

@@ -38,6 +38,7 @@ def pipe_cleaner(spec: str) -> str:
 
 
 def url_to_cache_name(url: str, ndir: int = 0) -> str:
+    assert isinstance(url, str), f"an address is text, not {url!r}"
     digest = hashlib.blake2b(url.encode("utf-8", "surrogateescape"), digest_size=8).hexdigest()
     base = re.sub(r"[^\w.+-]", "_", os.path.basename(urlparse(pipe_cleaner(url)).path))[-120:] or "shard"
     return f"{digest}-{base}"

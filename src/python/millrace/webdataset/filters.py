@@ -193,11 +193,11 @@ class shuffle(PipelineStage):
                  seed: Any = None, handler: Any = None) -> None:
         assert rng is None or seed is None, "shuffle: give rng or seed, not both"
         arguments.no_truth("bufsize", bufsize), arguments.no_truth("initial", initial)
-        self.bufsize, self.initial, self.rng, self.seed, self.epoch = bufsize, initial, rng, seed, -1
+        self.bufsize, self.initial, self.rng, self.seed, self._count = bufsize, initial, rng, seed, utils.EpochCount()
 
     def run(self, src: Iterable) -> Iterator:
-        self.epoch += 1
-        seed = None if self.seed is None else _epoch_seed(self.seed, self.epoch)
+        epoch = self._count.begin(self.seed)
+        seed = None if self.seed is None else _epoch_seed(self.seed, epoch)
         return _shuffle(src, self.bufsize, self.initial, rng=self.rng, seed=seed)
 
     def __call__(self, data: Iterable) -> Iterator:

@@ -78,16 +78,16 @@ class SimpleShardList(IterableDataset):
         if not self.urls or not isinstance(self.urls[0], str):
             raise ValueError(f"no shards: {urls!r} names none")
         self.seed = time.time_ns() if seed is True else seed
-        self.epoch = -1
+        self._count = utils.EpochCount()
 
     def __len__(self) -> int:
         return len(self.urls)
 
     def __iter__(self) -> Iterator[dict]:
-        self.epoch += 1
+        epoch = self._count.begin(self.seed)
         urls = list(self.urls)
         if self.seed is not None:
-            random.Random(self.seed if self.epoch == 0 else f"{self.seed} {self.epoch}").shuffle(urls)
+            random.Random(self.seed if epoch == 0 else f"{self.seed} {epoch}").shuffle(urls)
         return ({"url": url} for url in urls)
 
 

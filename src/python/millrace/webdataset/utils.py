@@ -46,6 +46,19 @@ class PipelineStage:
         raise NotImplementedError(f"{type(self).__name__} defines neither run nor invoke")
 
 
+class EpochCount:
+    """Which pass comes next. A seed that was set anew begins to count again: programs that seed by epoch get the order
+    that their seed means."""
+
+    def __init__(self) -> None:
+        self.epoch, self._seed = -1, None
+
+    def begin(self, seed: Any) -> int:
+        self.epoch = self.epoch + 1 if seed == self._seed else 0
+        self._seed = seed
+        return self.epoch
+
+
 def identity(x: Any) -> Any:
     return x
 
