@@ -196,7 +196,8 @@ def test_a_mixture_smaller_than_its_batch_is_an_error_not_an_empty_epoch(urls):
         Dataset.mix(parts, [1, 1]).epoch(0)
     with pytest.raises(millrace.InvalidError, match="1000"):
         list(Dataset.mix(parts, [1, 1]))
-    assert list(Dataset.mix([parts[0].batch(1000, end="drop"), parts[1]], [1, 1]).epoch(0)) == []
+    with pytest.warns(UserWarning, match="no batch"):
+        assert list(Dataset.mix([parts[0].batch(1000, end="drop"), parts[1]], [1, 1]).epoch(0)) == []
 
 
 def test_labels_for_the_quality_of_shuffling_are_a_list_an_array_or_a_field(urls):

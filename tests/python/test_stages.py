@@ -473,6 +473,26 @@ def test_shards_of_several_data_sets(shards, tmp_path):
     assert len(keys(dataset(str(tmp_path / "set.yaml")))) == 40
 
 
+@pytest.mark.parametrize("mode, left", [("unlink", []), ("keep", ["a.tar._done_", "b.tgz._done_"]), ("resample", ["a.tar", "b.tgz"])])
+def test_a_directory_is_a_queue_that_processes_share(tmp_path, mode, left):
+    for name in ("b.tgz", "a.tar", "notes.txt"):
+        (tmp_path / name).touch()
+    os.utime(tmp_path / "b.tgz", (1, 1))
+    (tmp_path / "a.tar").rename(tmp_path / "a.tar._4194305_")  # claimed by a process that is not there: more than there can be
+    queue = wds.DirectoryShardList(f"{tmp_path}/", poll=None, mode=mode, select="oldest")
+    shards = iter(queue)
+    assert next(shards)["url"] == f"{tmp_path}/b.tgz._{os.getpid()}_"
+    queue.cleanup_files_without_processes()
+    if mode != "resample":  # where the oldest comes again and again
+        assert [shard["url"] for shard in shards] == [f"{tmp_path}/a.tar._{os.getpid()}_"]
+    else:
+        next(shards), shards.close()
+        (tmp_path / f"b.tgz._{os.getpid()}_").rename(tmp_path / "b.tgz")
+    assert sorted(os.listdir(tmp_path)) == sorted([*left, "notes.txt"])
+    with pytest.raises(ValueError, match="no directory"):
+        wds.DirectoryShardList(str(tmp_path / "absent"))
+
+
 def test_samples_through_a_cache_of_files(shards, tmp_path):
     stage = wds.cached_tarfile_to_samples(cache_dir=str(tmp_path))
     assert keys(wds.DataPipeline(wds.SimpleShardList(good(shards)), stage)) == keys(dataset(good(shards)))

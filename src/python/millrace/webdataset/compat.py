@@ -194,7 +194,7 @@ class WebDataset(DataPipeline, FluidInterface):
         if isinstance(urls, os.PathLike):
             urls = os.fspath(urls)
         if isinstance(urls, str) and urlparse(urls).scheme in ("", "file") and urls.endswith("/"):
-            urls = shardlists.DirectoryShardList(urlparse(urls).path).urls
+            urls = shardlists.archives_in(urlparse(urls).path)
         if not isinstance(urls, str) and not is_iterable(urls):
             raise ValueError(f"urls are a string or a list of strings, not {type(urls).__name__}")
         if resampled:

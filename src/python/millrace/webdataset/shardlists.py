@@ -14,10 +14,10 @@ from .. import arguments
 from . import utils
 from .filters import pipelinefilter
 from .pytorch import IterableDataset
+from .shard_queue import DirectoryShardList, archives_in  # noqa: F401: WebDataset has it here
 from .utils import is_iterable
 
 _MOST_SUBSTITUTIONS = 10
-_ARCHIVES = ("*.tar", "*.tgz", "*.tar.gz", "*.tar.zst", "*.tar.bz2", "*.tar.xz")
 
 
 def envlookup(m: "re.Match[str]") -> str:
@@ -119,17 +119,6 @@ class ResampledShards(IterableDataset):
 
 
 ResampledShardList = ResampledShards
-
-
-class DirectoryShardList(SimpleShardList):
-    """The archives of a directory, by name."""
-
-    def __init__(self, path: str, pattern: Optional[str] = None, seed: Any = None) -> None:
-        patterns = utils.expand_braces(pattern) if pattern else _ARCHIVES
-        found = sorted({name for each in patterns for name in glob.glob(os.path.join(path, each))})
-        if not found:
-            raise ValueError(f"no shards: {path} has no file like {', '.join(patterns)}")
-        super().__init__(found, seed=seed)
 
 
 class _Source(NamedTuple):
