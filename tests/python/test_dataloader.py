@@ -190,6 +190,18 @@ def test_a_dataloader_takes_a_data_set_of_single_samples_as_it_is(urls):
     assert sum(all_of(loader), []) == list(range(SAMPLES))
 
 
+def test_a_worker_that_comes_late_begins_with_the_others_whatever_was_begun_meanwhile():
+    passes = Passes()
+    passes.restart(4, 2)
+    assert passes.begin(0, 3) == (4, 2)
+    assert passes.begin(0, 0) == (5, 0)
+    assert passes.begin(2, 3) == (4, 2)
+    passes.restart(9, 1)
+    assert passes.begin(1, 3) == (4, 2) and passes.upcoming == (9, 1)
+    assert [passes.begin(worker, 3) for worker in (1, 0, 2)] == [(9, 1)] * 3
+    assert passes.begin(0, 0) == (10, 0) and passes.upcoming == (11, 0)
+
+
 def test_workers_that_begin_at_the_same_moment_agree_on_the_epoch():
     """Threads in place of processes: they meet at every pass, and give way to each other between any two steps."""
     interval = sys.getswitchinterval()

@@ -51,13 +51,15 @@ class Course:
         self._next = (epoch, batch)
         if self.passes is not None:
             self.passes.restart(epoch, batch)
-        self._by_workers = 0
+            self._by_workers = self.passes.by_workers
 
     def begin(self) -> Tuple[int, int]:
         """Epoch and first batch of the iteration that begins in this process."""
-        epoch, batch = self.upcoming if self.passes is None else self.passes.begin(0, 0)
+        epoch, batch = self._next
+        if self.passes is not None:
+            epoch, batch = self.passes.begin(0, 0)
+            self._by_workers = self.passes.by_workers
         self._next = (epoch + 1, 0)
-        self._by_workers = 0 if self.passes is None else self.passes.by_workers
         world = self.position.world if batch > 0 else 0
         self.position.epoch, self.position.batch, self.position.world = epoch, batch, world
         return epoch, batch

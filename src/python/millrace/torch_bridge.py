@@ -9,7 +9,7 @@ new epoch at its start; only after load_state_dict() it goes on in the middle.
 from __future__ import annotations
 
 import sys
-from typing import Any, Dict, Iterator, Tuple
+from typing import Any, Dict, Iterator, Optional, Tuple
 
 import numpy
 import torch
@@ -41,18 +41,22 @@ class Passes:
     """Which pass over the data comes next, and where the first of them begins, known alike to all worker processes: to
     those that stay and to those that are started anew for each pass.
 
-    Every process writes only its own number of passes begun, so nothing needs a lock. One row for each number of workers,
-    because loaders with other numbers of workers may have come before: they are counted by their first worker."""
+    Every process writes only its own places, so nothing needs a lock. One row for each number of workers, because loaders
+    with other numbers of workers may have come before: they are counted by their first worker. A worker that comes late to
+    a pass takes what the others of it began with, whatever was begun elsewhere meanwhile."""
 
     MOST_WORKERS = 128
 
     def __init__(self) -> None:
-        self._first = torch.zeros(2, dtype=torch.int64).share_memory_()  # epoch and batch
+        # Epoch and batch of a pass, and how many passes came before it.
+        self._first = torch.zeros(3, dtype=torch.int64).share_memory_()
         self._begun = torch.zeros(self.MOST_WORKERS + 1, self.MOST_WORKERS, dtype=torch.int64).share_memory_()
+        # Epoch and batch of the pass that each worker began last.
+        self._last = torch.zeros(self.MOST_WORKERS + 1, self.MOST_WORKERS, 2, dtype=torch.int64).share_memory_()
 
     def restart(self, epoch: int, batch: int) -> None:
-        self._first[0], self._first[1] = epoch, batch
-        self._begun.zero_()
+        """The next pass begins here."""
+        self._first[:] = torch.tensor([epoch, batch, int(self._begun[:, 0].sum())])
 
     @property
     def by_workers(self) -> int:
@@ -65,7 +69,13 @@ class Passes:
         return self._behind(int(self._begun[:, 0].sum()))
 
     def _behind(self, counted: int) -> Tuple[int, int]:
-        return int(self._first[0]) + counted, int(self._first[1]) if counted == 0 else 0
+        epoch, batch, before = self._first.tolist()
+        return epoch + counted - before, batch if counted == before else 0
+
+    def _of_the_others(self, worker: int, workers: int) -> Optional[Tuple[int, int]]:
+        """What another worker began this pass with."""
+        ahead = (self._begun[workers] > self._begun[workers, worker]).nonzero()
+        return tuple(self._last[workers, int(ahead[0])].tolist()) if len(ahead) else None
 
     def begin(self, worker: int, workers: int) -> Tuple[int, int]:
         """Epoch and first batch of the pass that begins here; without worker processes, 0 of 0."""
@@ -73,13 +83,14 @@ class Passes:
             raise InvalidError(f"at most {self.MOST_WORKERS} workers can share a data set, not {workers}")
         counts = self._begun[:, 0].clone()
         counts[workers] = self._begun[workers, worker]  # its first worker may be counting just now
-        counted = int(counts.sum())
+        epoch, batch = self._of_the_others(worker, workers) or self._behind(int(counts.sum()))
+        self._last[workers, worker] = torch.tensor([epoch, batch])
         self._begun[workers, worker] += 1
-        return self._behind(counted)
+        return epoch, batch
 
     def __setstate__(self, state: Dict[str, Any]) -> None:
         self.__dict__.update(state)
-        for tensor in (self._first, self._begun):
+        for tensor in (self._first, self._begun, self._last):
             tensor.share_memory_()  # a copy's own; what a worker received is shared already
 
 
