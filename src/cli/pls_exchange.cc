@@ -13,11 +13,27 @@ struct ExchangeFlags {
   std::string root;
   uint64_t epochs = 1;
   uint32_t ranks = 1;
+  bool redeal = false;
 };
 
-void tell(Shell& shell, const exchange::Exchange& exchange, const exchange::Exchange::Digest& digest,
-          double seconds) {
-  const exchange::ExchangeStats& stats = exchange.stats();
+// What one epoch added to the counts of those before it.
+exchange::ExchangeStats added(const exchange::ExchangeStats& before, exchange::ExchangeStats now) {
+  now.samples_sent -= before.samples_sent;
+  now.bytes_sent -= before.bytes_sent;
+  now.messages -= before.messages;
+  now.transfer_seconds -= before.transfer_seconds;
+  now.prepare_seconds -= before.prepare_seconds;
+  return now;
+}
+
+struct EpochFigures {
+  exchange::ExchangeStats stats;
+  exchange::Exchange::Digest digest;
+  double seconds = 0;
+};
+
+void tell(Shell& shell, const exchange::Exchange& exchange, const EpochFigures& figures) {
+  const auto& [stats, digest, seconds] = figures;
   if (shell.json) {
     Shell::print({{"epoch", exchange.epoch()},
                   {"owner_hash", hex(digest.owners)},
@@ -55,18 +71,34 @@ Result<uint32_t> stores_below(const std::string& root) {
       .with_hint("make them with millrace pls ingest");
 }
 
+// Before an exchange by another number of ranks: rank 0 deals, the others wait for it.
+Status redeal_for_mpirun(const ExchangeFlags& flags, const exchange::ExchangeOptions& options) {
+  if (!exchange::started_by_mpirun()) {
+    return make_error(Code::kInvalid,
+                      "--redeal deals the samples to the ranks that mpirun started, and there are none")
+        .with_hint("start it by mpirun -n RANKS, or deal them with millrace pls redeal --ranks RANKS");
+  }
+  const auto group = MR_TRY(exchange::open_mpi_group());
+  Status dealt;
+  if (group->rank() == 0) dealt = exchange::redeal_stores(flags.root, group->size(), options);
+  return exchange::vote(*group, dealt, {uint64_t{86'400'000}, "dealing the samples anew"});
+}
+
 Status run(Shell& shell, const ExchangeFlags& flags) {
   const exchange::ExchangeOptions options = MR_TRY(flags.plan.options());
+  if (flags.redeal) MR_TRY(redeal_for_mpirun(flags, options));
   const uint32_t ranks = MR_TRY(stores_below(flags.root));
   return run_on_ranks(ranks, [&](exchange::Group& group) -> Status {
     auto exchange =
         MR_TRY(exchange::Exchange::open(exchange::rank_directory(flags.root, group.rank()), group, options));
     for (uint64_t i = 0; i < flags.epochs; ++i) {
       const Stopwatch watch;
+      const exchange::ExchangeStats before = exchange->stats();
       MR_TRY(exchange->begin());
       MR_TRY(exchange->commit());
       const exchange::Exchange::Digest digest = MR_TRY(exchange->digest());
-      if (group.rank() == 0) tell(shell, *exchange, digest, watch.seconds());
+      if (group.rank() == 0)
+        tell(shell, *exchange, {added(before, exchange->stats()), digest, watch.seconds()});
     }
     return {};
   });
@@ -97,6 +129,9 @@ void add_pls_exchange(CLI::App& pls, Shell& shell) {
   flags->plan.add_to(*verb);
   flags->plan.add_engine_to(*verb);
   verb->add_option("--epochs", flags->epochs, "How many")->check(at_least_one())->capture_default_str();
+  verb->add_flag(
+      "--redeal", flags->redeal,
+      "Deal the samples to the ranks that mpirun started, where another number of ranks holds them");
   verb->footer(
       "Under mpirun every rank exchanges its own store; otherwise this process does all of them. Started "
       "again after a\n"
@@ -108,8 +143,9 @@ void add_pls_exchange(CLI::App& pls, Shell& shell) {
 }
 
 void add_pls_redeal(CLI::App& pls, Shell& shell) {
-  CLI::App* verb =
-      pls.add_subcommand("redeal", "Deal the samples to another number of ranks, moving as few as possible");
+  CLI::App* verb = pls.add_subcommand(
+      "redeal",
+      "Deal the samples to another number of ranks, or level their stores, moving as few as possible");
   verb->fallthrough();
   auto flags = std::make_shared<ExchangeFlags>();
   verb->add_option("stores", flags->root, "Where all the stores are")->required()->type_name("DIR");

@@ -34,6 +34,45 @@ Result<std::unique_ptr<exchange::IngestSource>> open_source(Shell& shell, const 
   return exchange::open_shards(MR_TRY(shard::expand_names(flags.sources, stores)), *stores, &shell.progress);
 }
 
+// What training takes in an epoch where every rank gives equally many: the least that one holds, of each.
+struct Shares {
+  uint64_t least = UINT64_MAX;
+  uint64_t most = 0;
+  uint64_t all = 0;
+  uint64_t ranks = 0;
+
+  void add(uint64_t held) {
+    least = std::min(least, held);
+    most = std::max(most, held);
+    all += held;
+    ++ranks;
+  }
+  uint64_t per_epoch() const { return least * ranks; }
+  // An odd sample here and there is not worth a word.
+  bool leaves_some_out() const { return all - per_epoch() >= ranks; }
+};
+
+Result<Shares> count_shares(exchange::Group& group, const std::vector<exchange::Manifest>& manifests,
+                            const exchange::Patience& patient) {
+  Shares shares;
+  if (!exchange::started_by_mpirun()) {
+    for (const exchange::Manifest& one : manifests) shares.add(one.records.size());
+    return shares;
+  }
+  const std::string own = std::to_string(manifests.front().records.size());
+  for (const std::string& said : MR_TRY(exchange::gather_all(group, own, patient)))
+    shares.add(std::stoull(said));
+  return shares;
+}
+
+void warn_of_unequal(Shell& shell, const Shares& shares) {
+  shell.log().warn(fmt::format(
+      "ranks hold {} to {} samples: an epoch takes {} of each, {} of {} in all; --partition random or "
+      "contiguous gives all ranks equally many",
+      format_count(shares.least), format_count(shares.most), format_count(shares.least),
+      format_count(shares.per_epoch()), format_count(shares.all)));
+}
+
 Status run(Shell& shell, const IngestFlags& flags) {
   const Stopwatch watch;
   const auto group = MR_TRY(exchange::open_group());
@@ -80,13 +119,16 @@ Status run(Shell& shell, const IngestFlags& flags) {
   if (flags.label->count() > 0 && classes == 0)
     return make_error(Code::kInvalid, "no sample has a field \"{}\"", flags.options.label_field)
         .with_hint("millrace tar ls shows the fields of a shard");
+  const Shares shares = MR_TRY(count_shares(*group, manifests, patient));
   MR_TRY(exchange::vote(
       *group, exchange::finish_ingest(flags.root, std::move(manifests), static_cast<uint32_t>(classes)),
       patient));
+  if (shares.leaves_some_out() && group->rank() == 0) warn_of_unequal(shell, shares);
   if (shell.json) {
     Shell::print({{"rank", group->rank()},
                   {"ranks", options.deal.ranks},
                   {"samples", samples},
+                  {"per_epoch", shares.per_epoch()},
                   {"bytes", bytes},
                   {"classes", classes},
                   {"unlabelled", unlabelled},
@@ -127,8 +169,9 @@ void add_pls_ingest(CLI::App& pls, Shell& shell) {
   verb->add_option("--partition", flags->partition, "Who gets what: random, contiguous or by-shard")
       ->capture_default_str();
   verb->add_option("--seed", flags->seed, "Which random partition")->capture_default_str();
-  verb->add_option("--classes", flags->classes,
-                   "Names of all classes, one a line: the line is the label, or the number behind a tab")
+  verb->add_option(
+          "--classes", flags->classes,
+          "Names of all classes, one a line: the line is the label, or the number behind a tab or blank")
       ->type_name("FILE");
   flags->label = verb->add_option("--label", flags->options.label_field, "The field that is the label")
                      ->capture_default_str();

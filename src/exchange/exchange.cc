@@ -112,7 +112,9 @@ Status Exchange::recover() {
   if (held != own[2]) {
     return make_error(Code::kInvalid, "{} ranks hold {} of {} samples: not all stores are here",
                       group_.size(), held, own[2])
-        .with_hint("start as many ranks as there are stores, or deal the samples anew: millrace pls redeal");
+        .with_hint(
+            "start as many ranks as there are stores, or deal the samples anew: --redeal, or millrace pls "
+            "redeal");
   }
   Status moved;
   if (manifest.epoch < newest) {

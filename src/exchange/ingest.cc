@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <set>
 
 #include "base/crc.h"
@@ -264,22 +265,67 @@ Result<std::unique_ptr<IngestSource>> open_folder(const std::string& directory, 
   return std::unique_ptr<IngestSource>(new FolderSource(std::move(book), std::move(options.classes)));
 }
 
+namespace {
+
+struct ClassLine {
+  std::string_view name;
+  std::optional<int64_t> number;
+};
+
+std::optional<int64_t> number_in(std::string_view text) {
+  const auto number = decode::parse_label(trim(text));
+  return number ? std::optional<int64_t>(*number) : std::nullopt;
+}
+
+// "name<separator>number<separator>…"; without a number the whole of the first column is the name.
+ClassLine split_at_tab(std::string_view line) {
+  const size_t tab = std::min(line.find('\t'), line.size());
+  const std::string_view rest = line.substr(std::min(tab + 1, line.size()));
+  return {line.substr(0, tab), number_in(rest.substr(0, rest.find('\t')))};
+}
+
+ClassLine split_at_last_blank(std::string_view line) {
+  const size_t blank = std::min(line.find_last_of(' '), line.size());
+  return {trim(line.substr(0, blank)), number_in(line.substr(blank))};
+}
+
+// Columns are parted by tabs. Where there are none, a number behind a blank on every line is the second
+// column, unless the lines differ in nothing else: names may have blanks and end with numbers.
+std::vector<ClassLine> split_classes(std::string_view text) {
+  std::vector<std::string_view> lines;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    const std::string_view line = trim(text.substr(at, end - at), " \r");
+    at = end + 1;
+    if (!line.empty() && line.front() != '\t') lines.push_back(line);
+  }
+  std::vector<ClassLine> classes;
+  if (text.find('\t') == std::string_view::npos) {
+    std::set<std::string_view> names;
+    for (const std::string_view line : lines) {
+      classes.push_back(split_at_last_blank(line));
+      names.insert(classes.back().name);
+    }
+    const bool numbered =
+        std::ranges::all_of(classes, [](const ClassLine& one) { return one.number && !one.name.empty(); });
+    if (numbered && names.size() == classes.size()) return classes;
+    classes.clear();
+  }
+  for (const std::string_view line : lines) classes.push_back(split_at_tab(line));
+  return classes;
+}
+
+}  // namespace
+
 Result<std::vector<std::string>> read_classes(const std::string& path, ClassOrder order) {
   constexpr uint64_t kMost = 64 << 20;
   const std::string text = MR_TRY(read_file(path, kMost));
   std::vector<std::string> names;
   std::vector<int64_t> numbers;
   std::set<std::string> known;
-  for (size_t at = 0; at < text.size();) {
-    const size_t end = std::min(text.find('\n', at), text.size());
-    const std::string_view line = trim(std::string_view(text).substr(at, end - at), " \r");
-    at = end + 1;
-    if (line.empty() || line.front() == '\t') continue;
-    const size_t tab = std::min(line.find('\t'), line.size());
-    const std::string_view rest = line.substr(std::min(tab + 1, line.size()));
-    names.emplace_back(line.substr(0, tab));
-    const auto number = decode::parse_label(trim(rest.substr(0, rest.find('\t'))));
-    if (number) numbers.push_back(*number);
+  for (const ClassLine& line : split_classes(text)) {
+    names.emplace_back(line.name);
+    if (line.number) numbers.push_back(*line.number);
     if (!known.insert(names.back()).second)
       return make_error(Code::kInvalid, "{}: class \"{}\" is there twice", path, printable(names.back()));
   }

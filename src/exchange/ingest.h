@@ -55,8 +55,8 @@ struct FolderOptions {
 // they would begin the name of a field.
 Result<std::unique_ptr<IngestSource>> open_folder(const std::string& directory, FolderOptions options);
 
-// Names of classes, one a line; of a table the first column. Where the second is a number on every line,
-// those are the classes'; or else they are numbered in this order.
+// Names of classes, one a line; of a table (tabs, or a blank before the last word) the first column. Where
+// the second is a number on every line, those are the classes'; or else they are numbered in this order.
 enum class ClassOrder { kByLine, kByName };
 Result<std::vector<std::string>> read_classes(const std::string& path, ClassOrder order);
 

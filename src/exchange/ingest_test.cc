@@ -100,6 +100,13 @@ TEST_F(IngestTest, TheClassFileNumbersByItsSecondColumnOrElseByLineOrName) {
   EXPECT_EQ(*read_classes(numbered, ClassOrder::kByName), (Names{"dog", "cat"}));
   EXPECT_EQ(*read_classes(write("turned", "dog\t1\ncat\t0\n"), ClassOrder::kByLine), (Names{"cat", "dog"}));
   EXPECT_EQ(*read_classes(write("words", "dog\tbig\ncat\t0\n"), ClassOrder::kByLine), (Names{"dog", "cat"}));
+  EXPECT_EQ(*read_classes(write("blanks", "great dane 1\ncat  0\n"), ClassOrder::kByLine),
+            (Names{"cat", "great dane"}));
+  EXPECT_EQ(*read_classes(write("phrases", "great dane\ncat 0\n"), ClassOrder::kByLine),
+            (Names{"great dane", "cat 0"}));
+  EXPECT_EQ(*read_classes(write("types", "type 1\ntype 0\n"), ClassOrder::kByLine),
+            (Names{"type 1", "type 0"}));
+  EXPECT_FALSE(read_classes(write("blank gap", "dog 0\ncat 2\n"), ClassOrder::kByLine));
   EXPECT_FALSE(read_classes(write("twice", "dog\ncat\ndog\n"), ClassOrder::kByLine));
   EXPECT_FALSE(read_classes(write("gap", "dog\t0\ncat\t2\n"), ClassOrder::kByLine));
   EXPECT_FALSE(read_classes(write("both", "dog\t1\ncat\t1\n"), ClassOrder::kByLine));

@@ -111,6 +111,21 @@ Status run_ranks(uint32_t ranks, const std::function<Status(Group&)>& work) {
   return {};
 }
 
+namespace {
+
+Result<bool> are_level(const std::string& root, uint32_t ranks) {
+  uint64_t least = UINT64_MAX;
+  uint64_t most = 0;
+  for (uint32_t rank = 0; rank < ranks; ++rank) {
+    const uint64_t held = MR_TRY(read_store(root, rank)).records.size();
+    least = std::min(least, held);
+    most = std::max(most, held);
+  }
+  return most - least <= 1;
+}
+
+}  // namespace
+
 Status redeal_stores(const std::string& root, uint32_t world, const ExchangeOptions& options) {
   if (count_stores(root) == 0)
     return make_error(Code::kNotFound, "{}: there are no sample stores", root)
@@ -132,7 +147,7 @@ Status redeal_stores(const std::string& root, uint32_t world, const ExchangeOpti
     return {};
   }));
   const Manifest first = MR_TRY(read_store(root, 0));
-  if (first.world == world && there == world) return {};
+  if (first.world == world && there == world && MR_TRY(are_level(root, there))) return {};
   for (uint32_t rank = there; rank < world; ++rank) {
     MR_TRY(make_empty_store(root, rank, first));
     MR_FAULT("redeal.made");

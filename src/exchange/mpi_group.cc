@@ -3,7 +3,10 @@
 
 #include <dlfcn.h>
 
+#include <cinttypes>
+#include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <unordered_map>
 
 #include "base/assert.h"
@@ -17,15 +20,26 @@ namespace {
 // Loaded once, never unloaded: MPI does not survive that.
 const MillraceMpiCalls* loaded = nullptr;
 
-// Beside what this code is in (the binary or the Python module), or where it is installed.
+// The file that this code was mapped from: the binary or the Python module, by its real and absolute path.
+// The loader would tell the name that somebody typed, which means nothing in another directory or by PATH.
+std::string own_file() {
+  const auto own = reinterpret_cast<uintptr_t>(&started_by_mpirun);
+  std::ifstream mappings("/proc/self/maps");
+  for (std::string line; std::getline(mappings, line);) {
+    uintptr_t from = 0;
+    uintptr_t to = 0;
+    int path_at = 0;
+    if (std::sscanf(line.c_str(), "%" SCNxPTR "-%" SCNxPTR " %*s %*s %*s %*s %n", &from, &to, &path_at) < 2)
+      continue;
+    if (own >= from && own < to) return line.substr(static_cast<size_t>(path_at));
+  }
+  return {};
+}
+
+// Beside the own file, or where it is installed.
 std::vector<std::string> candidates() {
   if (const char* chosen = std::getenv("MILLRACE_MPI_MODULE")) return {chosen};
-  Dl_info own{};
-  if (::dladdr(reinterpret_cast<const void*>(&started_by_mpirun), &own) == 0 || own.dli_fname == nullptr)
-    return {};
-  char* real = ::realpath(own.dli_fname, nullptr);
-  const std::string directory = directory_of(real != nullptr ? real : "/proc/self/exe");
-  std::free(real);
+  const std::string directory = directory_of(own_file());
   return {directory + "/" + kMpiModuleFile, directory + "/../lib/millrace/" + kMpiModuleFile};
 }
 

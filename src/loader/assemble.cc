@@ -55,6 +55,20 @@ std::optional<tar::Index::Field> find_any(const Shard& shard, uint64_t sample,
   return std::nullopt;
 }
 
+// For an error that says what could have been asked for.
+std::string names_of_fields(std::span<const SampleSource> sources) {
+  constexpr size_t kMostNames = 20;
+  std::vector<std::string> names;
+  size_t count = 0;
+  for (const SampleSource& source : sources) {
+    for (const tar::Field& field : source.sample->fields) {
+      if (++count <= kMostNames) names.push_back(printable(field.field));
+    }
+  }
+  if (count > kMostNames) names.push_back(fmt::format("{} more", count - kMostNames));
+  return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
+}
+
 constexpr std::string_view kStaleHint =
     "they were damaged, or the shard has changed since it was indexed: millrace tar verify";
 
@@ -231,8 +245,9 @@ Status Filling::fill_column(size_t field, const Target& target, Scratch& scratch
         .at(found->name, start + found->data_offset)
         .in_shard(source.shard->name());
   }
-  return make_error(Code::kNotFound, "sample {} has no field {}",
-                    printable(scratch.sources.front().sample->key), join(spec.any_of));
+  return make_error(Code::kNotFound, "sample {} has no field {}; it has {}",
+                    printable(scratch.sources.front().sample->key), join(spec.any_of),
+                    names_of_fields(scratch.sources));
 }
 
 Status Filling::fill_from(const tar::Field& found, const SampleSource& source, size_t field,

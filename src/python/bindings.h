@@ -42,12 +42,14 @@ Result<std::shared_ptr<transfer::Stores>> shared_stores();
 // Names from outside as Python's tarfile shows them: bytes that are no UTF-8 become lone surrogates.
 py::str to_text(std::string_view text);
 
+[[noreturn]] void raise_in_use();
+
 // While one thread is inside without the GIL, another that enters gets an exception rather than half a
 // sample.
 class InUse {
  public:
   explicit InUse(bool& flag) : flag_(flag) {
-    if (flag_) throw py::value_error("already in use, by another thread or by the call under way");
+    if (flag_) raise_in_use();
     flag_ = true;
   }
   ~InUse() { flag_ = false; }

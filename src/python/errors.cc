@@ -26,6 +26,12 @@ py::object make_exception(const Error& error, const std::string& shard) {
                           error.stage().empty() ? py::object(py::none()) : to_text(error.stage()));
 }
 
+void raise_in_use() {
+  const py::object kind = py::module_::import("millrace.errors").attr("InUseError");
+  PyErr_SetObject(kind.ptr(), kind().ptr());
+  throw py::error_already_set();
+}
+
 void raise(const Error& error, const std::string& shard) {
   const py::object exception = make_exception(error, shard);
   PyErr_SetObject(py::type::of(exception).ptr(), exception.ptr());

@@ -9,6 +9,7 @@
 #include "python/bindings.h"
 #include "python/read_ahead.h"
 #include "shard/input.h"
+#include "shard/names.h"
 #include "tar/key.h"
 
 namespace millrace::python {
@@ -38,7 +39,8 @@ OpenInput open_shard(const std::string& name, uint64_t max_sample) {
     shard::InputOptions options;
     options.max_sample = max_sample;
     options.stores = stores.get();
-    auto shard = MR_TRY(shard::ShardInput::open(name, options));
+    const std::string plain = MR_TRY(shard::plain_name(name));
+    auto shard = MR_TRY(shard::ShardInput::open(plain, options));
     return std::unique_ptr<Input>(new ShardFileInput(stores, std::move(shard)));
   };
 }

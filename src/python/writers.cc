@@ -1,7 +1,9 @@
 // ShardFile and ShardWriter: samples from Python into shards that appear whole, each with its index.
 #include <pybind11/stl.h>
+#include <unistd.h>
 
 #include "python/bindings.h"
+#include "shard/names.h"
 #include "shard/output.h"
 #include "shard/writer.h"
 #include "tar/key.h"
@@ -73,6 +75,10 @@ py::dict to_dict(const shard::ShardSummary& summary) {
 template <typename Writer>
 class Guarded {
  public:
+  // A forked process has neither the threads of the writer nor a say in what becomes of its shard.
+  ~Guarded() {
+    if (::getpid() != process_) static_cast<void>(writer_.release());
+  }
   void add(const std::string& key, const py::dict& fields) {
     const HeldSample sample(key, fields);
     value_or_raise(without_gil([&] { return writer().add(sample.key(), sample.fields()); }), name_);
@@ -100,6 +106,7 @@ class Guarded {
   std::unique_ptr<Writer> writer_;
 
  private:
+  const pid_t process_ = ::getpid();
   bool in_use_ = false;
 };
 
@@ -107,15 +114,15 @@ class ShardFile : public Guarded<shard::ShardFile> {
  public:
   ShardFile(const std::string& path, const std::optional<std::string>& compression, bool index,
             const std::string& key_rule) {
-    name_ = path;
+    name_ = value_or_raise(shard::plain_name(path));
     stores_ = value_or_raise(shared_stores());
     const auto options = output_options(compression, index, key_rule, stores_.get());
     Result<std::unique_ptr<shard::ShardFile>> file;
     {
       py::gil_scoped_release released;
-      file = shard::ShardFile::create(path, options);
+      file = shard::ShardFile::create(name_, options);
     }
-    writer_ = value_or_raise(std::move(file), path);
+    writer_ = value_or_raise(std::move(file), name_);
   }
   py::dict finish() {
     auto summary = without_gil([&] {

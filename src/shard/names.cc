@@ -2,11 +2,16 @@
 #include "shard/names.h"
 
 #include <glob.h>
+#include <pwd.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
+#include <cstdlib>
 #include <optional>
 
 #include "base/file.h"
+#include "base/text.h"
 #include "net/url.h"
 #include "shard/command.h"
 #include "transfer/select.h"
@@ -158,6 +163,60 @@ Status expand_globs(Names& names, const Names& expanded, transfer::Stores* store
 
 }  // namespace
 
+namespace {
+
+// The letters before "://", lower case; nothing where it is no address.
+std::string scheme_of(std::string_view name) {
+  const size_t colon = name.find("://");
+  if (colon == std::string_view::npos || colon == 0) return {};
+  const std::string scheme = lower_case(name.substr(0, colon));
+  const bool is_scheme = std::ranges::all_of(scheme, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '+' || c == '-';
+  });
+  return is_scheme ? scheme : std::string();
+}
+
+std::string hint_for(const std::string& scheme) {
+  if (scheme == "gs") {
+    return "Google's store speaks S3: s3://bucket/key with AWS_ENDPOINT_URL=https://storage.googleapis.com "
+           "and "
+           "an HMAC key";
+  }
+  if (scheme == "ftp" || scheme == "ftps" || scheme == "sftp" || scheme == "scp") {
+    return "copy the shards to a drive or a store first, or stream them: pipe:curl -s ADDRESS with "
+           "MILLRACE_ALLOW_PIPE=1 and no index (indexed=False, --stream)";
+  }
+  return "there are paths and the addresses http://, https://, s3:// and mr://; other sources by a command: "
+         "pipe:…";
+}
+
+Result<std::string> find_home(std::string_view name) {
+  const std::string user(name.substr(1, std::min(name.find('/'), name.size()) - 1));
+  const char* own = std::getenv("HOME");
+  if (user.empty() && own != nullptr && *own != '\0') return std::string(own);
+  const passwd* entry = user.empty() ? ::getpwuid(::geteuid()) : ::getpwnam(user.c_str());
+  if (entry != nullptr) return std::string(entry->pw_dir);
+  return make_error(Code::kNotFound, "{}: there is no home of {}", name, user.empty() ? "this user" : user)
+      .with_hint("a file whose name begins with ~ is written ./~name");
+}
+
+}  // namespace
+
+Result<std::string> plain_name(std::string_view name) {
+  if (net::is_url(name) || is_pipe(name) || file_exists(std::string(name))) return std::string(name);
+  if (name.starts_with('~')) {
+    const std::string home = MR_TRY(find_home(name));
+    return home + std::string(name.substr(std::min(name.find('/'), name.size())));
+  }
+  const std::string scheme = scheme_of(name);
+  if (scheme.empty()) return std::string(name);
+  const std::string_view rest = name.substr(scheme.size() + 3);
+  if (scheme == "file" && rest.starts_with('/')) return std::string(rest);
+  if (scheme == "file") return make_error(Code::kInvalid, "{}: a file's address is file:///path", name);
+  return make_error(Code::kUnsupported, "{}: {} addresses are not opened here", name, scheme)
+      .with_hint(hint_for(scheme));
+}
+
 Result<Names> expand_braces(std::string_view address) {
   if (address.empty()) return bad_names(address, "is empty");
   return expand_one(address, "{");
@@ -175,7 +234,8 @@ Result<Names> expand_names(std::string_view specification, transfer::Stores* sto
     if (!net::is_url(literal) && file_exists(literal)) {
       names.push_back(literal);
     } else {
-      const Names expanded = MR_TRY(expand_one(literal, "{@"));
+      const std::string plain = MR_TRY(plain_name(literal));
+      const Names expanded = MR_TRY(expand_one(plain, "{@"));
       MR_TRY(expand_globs(names, expanded, stores));
     }
     if (names.size() > kMaxNames) return bad_names(specification, "names too many shards");
@@ -200,6 +260,8 @@ Result<OutputName> OutputName::parse(std::string_view pattern) {
   };
   if (pattern.empty()) return bad("is empty");
   OutputName name;
+  const std::string plain = MR_TRY(plain_name(pattern));
+  pattern = plain;
   for (size_t at = 0; at < pattern.size(); ++at) {
     std::string& part = name.numbered_ ? name.after_ : name.before_;
     if (pattern[at] != '%') {

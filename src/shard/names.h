@@ -4,8 +4,8 @@
 //   train-@001282.tar            a count: 000000 to 001281            a.tar::b.tar        a union
 //   data/*.tar                   a glob, sorted                       out-%06d.tar        a numbered output
 //
-// Names may be addresses (http, mr, s3). Pure except for globs, which look at the file system or ask the
-// store.
+// Names may be addresses (http, mr, s3). Pure except for "~", which is looked up, and for globs, which look
+// at the file system or ask the store.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +20,10 @@ namespace millrace::shard {
 
 // No specification names more shards than this.
 inline constexpr uint64_t kMaxNames = 10'000'000;
+
+// A path or an address that can be opened: "~/x" and "~user/x" below that home, "file:///x" as /x. An address
+// of another kind (gs, ftp, …) is refused with a hint on what can be done instead.
+Result<std::string> plain_name(std::string_view name);
 
 // Without stores, a glob in an address is an error.
 Result<std::vector<std::string>> expand_names(std::string_view specification,

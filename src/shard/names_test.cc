@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "base/file.h"
 #include "base/testing/temporary_directory.h"
 
@@ -41,6 +43,31 @@ TEST(NamesTest, AnAtSignWithoutANumberIsALetter) {
 
 TEST(NamesTest, UnionsKeepTheirOrder) {
   EXPECT_EQ(expanded("b.tar::a-{0..1}.tar"), (Names{"b.tar", "a-0.tar", "a-1.tar"}));
+}
+
+TEST(NamesTest, ATildeIsAHomeAndAFilesAddressItsPath) {
+  const testing::TemporaryDirectory directory;
+  ASSERT_EQ(::setenv("HOME", directory.path("home").c_str(), 1), 0);
+  EXPECT_EQ(expanded("~/x-{0..1}.tar"),
+            (Names{directory.path("home/x-0.tar"), directory.path("home/x-1.tar")}));
+  EXPECT_EQ(expanded("~root/x.tar").front().back(), 'r');
+  EXPECT_EQ(expanded("file:///data/x.tar::b~.tar"), (Names{"/data/x.tar", "b~.tar"}));
+  EXPECT_EQ(OutputName::parse("~/o-%02d.tar")->at(3), directory.path("home/o-03.tar"));
+  EXPECT_FALSE(expand_names("~nobody-is-called-so/x.tar"));
+}
+
+TEST(NamesTest, AddressesThatCannotBeOpenedSayWhatCanBeDone) {
+  const auto told = [](std::string_view name) {
+    const auto names = expand_names(name);
+    EXPECT_FALSE(names) << name;
+    return names ? "" : names.error().message() + "|" + names.error().hint();
+  };
+  EXPECT_NE(told("gs://b/x-{0..3}.tar").find("gs addresses are not opened here|Google's store speaks S3"),
+            std::string::npos);
+  EXPECT_NE(told("FTP://host/x.tar").find("pipe:curl"), std::string::npos);
+  EXPECT_NE(told("a.tar::hdfs://host/x.tar").find("http://, https://, s3:// and mr://"), std::string::npos);
+  EXPECT_NE(told("file://host/x.tar").find("file:///path"), std::string::npos);
+  EXPECT_FALSE(OutputName::parse("gs://b/x-%06d.tar"));
 }
 
 TEST(NamesTest, AFileThatIsCalledSoIsMeantItself) {

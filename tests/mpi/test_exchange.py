@@ -65,6 +65,45 @@ def test_another_number_of_ranks_goes_on(millrace, stores):
         assert verify(millrace, root)["faults"] == []
 
 
+def test_samples_are_dealt_anew_only_if_asked_to(millrace, stores):
+    root = stores(4)
+    refused = mpirun(3, "pls", "exchange", root, code=None)
+    assert refused.code != 0 and "--redeal" in refused.err and stat(millrace, root)["ranks"] == 4
+    mpirun(3, "pls", "exchange", root, "--redeal", "--q", "0.3")
+    assert stat(millrace, root)["ranks"] == 3 and verify(millrace, root)["faults"] == []
+    alone = millrace("pls", "exchange", root, "--redeal", code=2)
+    assert "millrace pls redeal --ranks" in alone.err
+
+
+def test_counts_are_those_of_the_epoch(millrace, stores):
+    ran = mpirun(2, "--json", "pls", "exchange", stores(2), "--q", "0.25", "--epochs", "3")
+    assert [row["samples_sent"] for row in ran.rows] == [50, 50, 50] and len({row["messages"] for row in ran.rows}) == 1
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """As `cmake --install` leaves it: bin/millrace and lib/millrace/."""
+    build = pathlib.Path(binary()).resolve().parent
+    if not (build / "cmake_install.cmake").exists():
+        pytest.skip("the binary is not in its build directory")
+    prefix = tmp_path_factory.mktemp("installed")
+    subprocess.run(["cmake", "--install", str(build), "--prefix", str(prefix)], check=True, capture_output=True)
+    return prefix
+
+
+@pytest.mark.parametrize("by", ["PATH", "absolute path", "symlink", "relative path", "symlink on the PATH"])
+def test_an_installed_binary_finds_mpi(installed, tmp_path, millrace, stores, by):
+    root = stores(2, samples=40)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "linked").symlink_to(installed / "bin" / "millrace")
+    word = {"PATH": "millrace", "absolute path": str(installed / "bin" / "millrace"), "symlink": str(tmp_path / "bin" / "linked"),
+            "relative path": "../bin/millrace", "symlink on the PATH": "linked"}[by]
+    path = os.pathsep.join([str(installed / "bin"), str(tmp_path / "bin"), os.environ["PATH"]])
+    subprocess.run([*MPIRUN, "-n", "2", word, "pls", "exchange", str(root), "--q", "0.5"], check=True, capture_output=True,
+                   timeout=HANG_SECONDS, cwd=installed / "lib", env=environment({"PATH": path}))
+    assert stat(millrace, root)["epoch"] == 1
+
+
 def test_stores_on_drives_of_their_own_are_exchanged(tmp_path, millrace, stores):
     root = stores(2)
     before = stat(millrace, root)

@@ -73,12 +73,23 @@ def test_one_trainer_that_fails_drops_the_exchange_of_all(tmp_path, millrace, so
 
 def test_another_number_of_ranks_resumes(tmp_path, millrace, source):
     before = run(4, "train_loop.py", source, tmp_path / "stores", "--epochs", "1")[0]["digest"]
-    after = run(2, "train_loop.py", source, tmp_path / "stores", "--epochs", "4")
+    refused = start(2, "train_loop.py", source, tmp_path / "stores", "--epochs", "4")
+    assert refused.returncode != 0 and "dealt to 4 ranks, and this is rank 0 of 2" in refused.stderr and "redeal=True" in refused.stderr
+    assert stat(millrace, tmp_path / "stores")["ranks"] == 4
+    after = run(2, "train_loop.py", source, tmp_path / "stores", "--epochs", "4", "--redeal")
     found = stat(millrace, tmp_path / "stores")
     assert (found["ranks"], found["epoch"]) == (2, 4)
     assert [len(one["epochs"]) for one in after] == [3, 3]  # dealing anew was no epoch
     assert after[0]["digest"]["contents"] == before["contents"]
     assert sorted(number for one in after for number in one["held"]) == list(range(160))
+
+
+def test_what_unequal_ranks_leave_out_is_told(tmp_path, source):
+    """Four shards of 50, 50, 50 and 10 samples on three ranks: 60, 50 and 50 of them."""
+    with tempfile.TemporaryDirectory() as found:
+        done = start(3, "train_loop.py", source, tmp_path / "stores", "--partition", "by-shard", "--epochs", "1", FOUND=found)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("ranks hold 50 to 60 samples: an epoch takes 50 of each, 150 of 160 in all") == 1
 
 
 def test_ranks_of_a_node_share_a_store_and_only_nodes_exchange(tmp_path, millrace, source):

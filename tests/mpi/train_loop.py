@@ -24,9 +24,11 @@ def main():
     parser.add_argument("--select", default="oldest")
     parser.add_argument("--fail-in", type=int, default=-1, help="the epoch in which the trainer fails")
     parser.add_argument("--fail-rank", type=int, default=-1, help="of this rank only")
+    parser.add_argument("--redeal", action="store_true")
+    parser.add_argument("--partition", default="contiguous")
     arguments = parser.parse_args()
     pool = dict(node_pool=True, ranks_per_node=arguments.node) if arguments.node else {}
-    store = pls.Store.ingest(arguments.source, arguments.stores, partition="contiguous", **pool)
+    store = pls.Store.ingest(arguments.source, arguments.stores, partition=arguments.partition, redeal=arguments.redeal, **pool)
     dataset = pls.Dataset(store, decode=number_of, check=True)
     sampler = pls.LocalSampler(dataset, seed=4)
     loader = DataLoader(dataset, batch_size=8, sampler=sampler, num_workers=arguments.workers, persistent_workers=arguments.workers > 0)

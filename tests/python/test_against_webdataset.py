@@ -19,7 +19,7 @@ DIFFERENT = {
     "differs_cut-at-header.tar": {"raises": "ValueError"},
     "differs_scattered.tar": {"raises": "ValueError"},
     "differs_shard_order_of_epochs": False,
-    "differs_reach_of_short_epochs": 24,
+    "differs_reach_of_short_epochs": 18,
     "differs_decoding_error_says": True,
     "differs_glob": 24,
     "differs_half_written_shard": False,

@@ -1,6 +1,9 @@
 """Data sets behind torch: tensors, and DataLoaders with and without worker processes."""
 import copy
+import json
+import os
 import pickle
+import subprocess
 import sys
 import threading
 
@@ -118,10 +121,41 @@ def test_a_state_is_that_of_the_batches_a_dataloader_gave(labels):
         assert all_of(loader) == all_of(labels.epoch(1))
 
 
-def test_a_data_set_that_has_a_state_goes_on_from_it(labels):
-    batches = labels.epoch(0)
-    next(batches), next(batches)
-    assert all_of(loader_of(as_iterable(labels))) == all_of(labels.epoch(0, start=2))
+@pytest.mark.parametrize("options", WORKERS, ids=by_workers)
+def test_views_of_a_data_set_share_its_position(labels, options):
+    reference = labels.batch(32)
+    assert all_of(labels.torch()) == all_of(reference.epoch(0))
+    assert "8 batches" in labels.report() and labels.state_dict()["epoch"] == 1
+    loader = loader_of(as_iterable(labels), **options)
+    assert all_of(loader) == all_of(reference.epoch(1))
+    assert all_of(loader_of(as_iterable(labels))) == all_of(reference.epoch(2))
+    assert all_of(labels) == all_of(reference.epoch(3))
+    assert all_of(loader) == all_of(reference.epoch(4))
+
+
+def test_a_state_goes_on_in_a_new_process_whichever_view_it_came_from(urls, labels):
+    """The position is a few numbers: another process that loads them has the batches that were not given."""
+    whole = all_of(labels.epoch(0))
+    for view in (lambda ds: ds, Dataset.torch, lambda ds: loader_of(as_iterable(ds))):
+        ds = labels.shuffle(window=60)
+        ds.load_state_dict({**ds.state_dict(), "epoch": 0, "batch": 0})
+        for number, batch in enumerate(view(ds), 1):
+            if number == 3:
+                break
+        state = ds.state_dict()
+        program = ("import json, sys; from millrace import Dataset\n"
+                   "ds = Dataset(sys.argv[1], seed=3).shuffle(window=60).label('cls').batch(32)\n"
+                   "ds.load_state_dict(json.loads(sys.argv[2])); print([batch.tolist() for batch in ds])")
+        done = subprocess.run([sys.executable, "-c", program, urls, json.dumps(state)], check=True, capture_output=True, text=True,
+                              env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}, timeout=HANG_SECONDS)
+        assert json.loads(done.stdout) == whole[3:]
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_loader_that_would_stack_batches_is_refused(labels, workers):
+    loader = torch.utils.data.DataLoader(as_iterable(labels), batch_size=32, num_workers=workers)
+    with pytest.raises(millrace.InvalidError, match=r"DataLoader\(as_iterable\(ds\), batch_size=None\)"):
+        next(iter(loader))
 
 
 def test_behind_worker_processes_the_state_is_not_known(labels):
@@ -130,6 +164,8 @@ def test_behind_worker_processes_the_state_is_not_known(labels):
         break
     with pytest.raises(millrace.UnsupportedError, match="worker processes run ahead.*num_workers=0"):
         batches.state_dict()
+    with pytest.raises(millrace.UnsupportedError, match="worker processes run ahead"):
+        labels.state_dict()
     batches.set_epoch(3)
     assert (batches.state_dict()["epoch"], batches.state_dict()["batch"]) == (3, 0)
 
@@ -152,6 +188,18 @@ def test_a_dataloader_does_not_take_batches_for_samples(labels, options):
 def test_a_dataloader_takes_a_data_set_of_single_samples_as_it_is(urls):
     loader = torch.utils.data.DataLoader(Dataset(urls).label("cls"), batch_size=50)
     assert sum(all_of(loader), []) == list(range(SAMPLES))
+
+
+def test_a_worker_that_comes_late_begins_with_the_others_whatever_was_begun_meanwhile():
+    passes = Passes()
+    passes.restart(4, 2)
+    assert passes.begin(0, 3) == (4, 2)
+    assert passes.begin(0, 0) == (5, 0)
+    assert passes.begin(2, 3) == (4, 2)
+    passes.restart(9, 1)
+    assert passes.begin(1, 3) == (4, 2) and passes.upcoming == (9, 1)
+    assert [passes.begin(worker, 3) for worker in (1, 0, 2)] == [(9, 1)] * 3
+    assert passes.begin(0, 0) == (10, 0) and passes.upcoming == (11, 0)
 
 
 def test_workers_that_begin_at_the_same_moment_agree_on_the_epoch():

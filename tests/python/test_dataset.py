@@ -85,7 +85,73 @@ def test_a_copy_begins_where_its_original_was_and_goes_its_own_way(labels, make_
     next(batches)
     assert (other.state_dict()["batch"], labels.state_dict()["batch"]) == (2, 3)
     next(iter(other))
-    assert (other.state_dict()["batch"], labels.state_dict()["batch"]) == (3, 3)
+    assert [(one.state_dict()["epoch"], one.state_dict()["batch"]) for one in (other, labels)] == [(1, 1), (0, 3)]
+
+
+VIEWS = {"itself": lambda ds: ds, "map": lambda ds: ds.map(lambda numbers: numbers), "cache": lambda ds: ds.cache("auto")}
+
+
+@pytest.mark.parametrize("view", VIEWS.values(), ids=list(VIEWS))
+def test_each_for_begins_a_new_epoch_at_its_start_whatever_became_of_the_last(labels, view):
+    reference = labels.batch(32)
+    next(iter(view(labels)))
+    for epoch in range(1, 4):  # a view of its own each time
+        assert all_of(view(labels)) == all_of(reference.epoch(epoch))
+        assert (labels.state_dict()["epoch"], labels.state_dict()["batch"]) == (epoch + 1, 0)
+    assert "8 batches" in labels.report()
+    with pytest.raises(RuntimeError):
+        for number, _ in enumerate(view(labels)):
+            if number == 2:
+                raise RuntimeError
+    state = labels.state_dict()
+    assert (state["epoch"], state["batch"]) == (4, 3)
+    assert all_of(view(labels)) == all_of(reference.epoch(5))
+    for again in (labels, view(labels), labels.batch(32)):
+        again.load_state_dict(state)
+        assert all_of(again) == all_of(reference.epoch(4, start=3))
+        assert all_of(again) == all_of(reference.epoch(5))
+
+
+def test_a_sanity_check_of_two_batches_does_not_shorten_what_follows(urls):
+    validation = Dataset(urls).label("cls").batch(16)
+    next(iter(validation))
+    assert sum(len(batch) for batch in validation) == SAMPLES
+
+
+def test_the_epoch_behind_one_that_was_chosen_is_the_next(labels):
+    next(labels.epoch(6))
+    assert all_of(labels) == all_of(labels.epoch(7))
+    list(labels.epoch(2, epochs=3))
+    assert all_of(labels) == all_of(labels.epoch(5))
+
+
+def test_a_data_set_described_from_another_has_its_own_position(labels):
+    all_of(labels)
+    other = labels.shuffle(window=61)
+    all_of(other), all_of(other)
+    assert (labels.state_dict()["epoch"], other.state_dict()["epoch"]) == (1, 3)
+
+
+@pytest.mark.parametrize("view", [lambda ds: ds, lambda ds: ds.map(lambda numbers: numbers)], ids=["plain", "finished by python"])
+def test_a_second_thread_is_refused_and_the_first_goes_on(urls, view):
+    """The first waits for a source that answers when the second was refused."""
+    released, waits = threading.Event(), threading.Event()
+    found = []
+    with Server(os.path.dirname(urls)) as server:
+        batches = view(Dataset(server.url("s-000.tar")).label("cls").batch(50)).epoch(0)
+        server.trouble = always(lambda ask: waits.set() or not released.wait(HANG_SECONDS))
+        first = threading.Thread(target=lambda: found.append(next(batches).tolist()))
+        first.start()
+        assert waits.wait(HANG_SECONDS)
+        while not found:
+            try:
+                next(batches)
+            except millrace.InUseError as error:
+                assert "one thread at a time" in str(error)
+                break
+        released.set()
+        first.join()
+        assert found == [list(range(50))] and next(batches, None) is None
 
 
 def test_the_state_follows_whichever_iterator_gave_a_batch_last(labels):
@@ -470,7 +536,7 @@ def test_control_c_ends_a_waiting_loop(urls):
 import sys, threading, time, millrace
 
 def tell_when_it_waits(thread):
-    while sys._current_frames()[thread].f_code.co_name not in ("__next__", "_next_finished"):
+    while sys._current_frames()[thread].f_code.co_name not in ("__next__", "_take_and_finish"):
         time.sleep(0.01)
     print("waiting", flush=True)
 

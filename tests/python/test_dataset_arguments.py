@@ -5,7 +5,7 @@ import numpy
 import pytest
 
 import millrace
-from millrace import Dataset
+from millrace import Dataset, pls
 from numbered_shards import SAMPLES, all_of
 from numbered_shards import labels, urls  # noqa: F401: fixtures
 
@@ -42,6 +42,61 @@ def test_numbers_that_make_no_sense_are_refused_by_name(urls, name, wrong):
     with pytest.raises(millrace.InvalidError, match=rf"^{name}\b") as caught:
         wrong(urls)
     assert "C++" not in str(caught.value) and "argument types" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name, wrong", [
+    ("window", lambda urls, truth: Dataset(urls).shuffle(truth)), ("batch", lambda urls, truth: Dataset(urls).batch(truth)),
+    ("seed", lambda urls, truth: Dataset(urls, seed=truth)), ("memory", lambda urls, truth: Dataset(urls, memory=truth)),
+    ("threads", lambda urls, truth: Dataset(urls, threads=truth)), ("fetch_threads", lambda urls, truth: Dataset(urls, fetch_threads=truth)),
+    ("max_errors", lambda urls, truth: Dataset(urls, max_errors=truth)), ("size", lambda urls, truth: Dataset(urls).image(size=truth)),
+    ("resize", lambda urls, truth: Dataset(urls).image(resize=truth)), ("scale", lambda urls, truth: Dataset(urls).image(scale=(truth, 1))),
+    ("ratio", lambda urls, truth: Dataset(urls).image(ratio=(1, truth))), ("batches", lambda urls, truth: Dataset(urls).bucket_by("raw", batches=truth)),
+    ("normalize", lambda urls, truth: Dataset(urls).image(normalize=((truth,), (1,)))),
+    ("max_side", lambda urls, truth: Dataset(urls).cache(decoded=True, max_side=truth)),
+    ("max_bytes", lambda urls, truth: Dataset(urls).cache("/tmp", max_bytes=truth)), ("weights", lambda urls, truth: Dataset.mix([Dataset(urls)], [truth])),
+    ("epoch", lambda urls, truth: Dataset(urls).label().epoch(truth)), ("world", lambda urls, truth: Dataset(urls).label().epoch(0, world=truth)),
+    ("number", lambda urls, truth: Dataset(urls).label()[truth]), ("max_samples", lambda urls, truth: millrace.ShardWriter("x-%d.tar", max_samples=truth)),
+    ("ranks", lambda urls, truth: pls.Simulation([0, 1], ranks=truth)), ("partners", lambda urls, truth: pls.Simulation([0, 1], 2, partners=truth)),
+    ("fraction", lambda urls, truth: pls.Simulation([0, 1], 2, fraction=truth)), ("seed", lambda urls, truth: pls.Simulation([0, 1], 2, seed=truth)),
+    ("timeout", lambda urls, truth: pls.store.exchange_options(timeout=truth))])
+@pytest.mark.parametrize("truth", [True, False, numpy.True_])
+def test_a_truth_is_no_number(urls, name, wrong, truth):
+    with pytest.raises(millrace.InvalidTypeError, match=rf"^{name}\b.*(True|False)"):
+        wrong(urls, truth)
+
+
+@pytest.mark.parametrize("name, told", [("gs://bucket/a-{0..9}.tar", "speaks S3"), ("ftp://host/a.tar", "pipe:curl"), ("az://c/a.tar", "mr://")])
+def test_addresses_that_cannot_be_opened_say_what_can_be_done(name, told):
+    for use in (lambda: len(Dataset(name)), lambda: next(millrace.samples(name)), lambda: millrace.ShardFile(name)):
+        with pytest.raises(millrace.UnsupportedError, match=told):
+            use()
+
+
+def test_a_tilde_is_the_home(urls, monkeypatch):
+    monkeypatch.setenv("HOME", str(pathlib.Path(urls).parent))
+    assert Dataset("~/s-{000..004}.tar").samples == SAMPLES
+    assert next(millrace.samples("~/s-000.tar"))[0] == "00000"
+    assert Dataset(f"file://{pathlib.Path(urls).parent}/s-000.tar").samples == 50
+
+
+def test_a_missing_field_is_told_with_those_that_are_there(urls):
+    for wanted in (lambda: next(Dataset(urls).bytes("jpgg").epoch(0)), lambda: Dataset(urls).image("jpgg")[0]):
+        with pytest.raises(millrace.Error, match="has no field jpgg; it has png, cls, txt, json, npy, tokens.npy, raw"):
+            wanted()
+
+
+def test_a_batch_that_is_never_full_is_told_of(labels):
+    with pytest.warns(UserWarning, match="a batch of 500 is more than the 230 samples"):
+        assert all_of(labels.batch(500, end="drop")) == []
+
+
+def test_a_data_set_tells_what_it_is(urls):
+    ds = Dataset(urls, seed=3).shuffle(60).image("png", size=16).label("cls").batch(32).torch()
+    assert repr(ds) == f"<Dataset({urls!r}, seed=3).shuffle(60).image('png').label('cls').batch(32, end='exact').torch()>"
+    assert "1 x <Dataset(" in repr(Dataset.mix([ds, ds], [1, 2])) and "… 5 names" in repr(Dataset(["a.tar"] * 5))
+    public = [name for name in vars(Dataset) if not name.startswith("_")]
+    assert [name for name in public if not (getattr(Dataset, name).__doc__ or "").strip()] == []
+    assert "for images, labels in ds" in Dataset.__doc__
 
 
 @pytest.mark.parametrize("name, wrong", [
@@ -141,7 +196,8 @@ def test_a_mixture_smaller_than_its_batch_is_an_error_not_an_empty_epoch(urls):
         Dataset.mix(parts, [1, 1]).epoch(0)
     with pytest.raises(millrace.InvalidError, match="1000"):
         list(Dataset.mix(parts, [1, 1]))
-    assert list(Dataset.mix([parts[0].batch(1000, end="drop"), parts[1]], [1, 1]).epoch(0)) == []
+    with pytest.warns(UserWarning, match="no batch"):
+        assert list(Dataset.mix([parts[0].batch(1000, end="drop"), parts[1]], [1, 1]).epoch(0)) == []
 
 
 def test_labels_for_the_quality_of_shuffling_are_a_list_an_array_or_a_field(urls):

@@ -147,3 +147,22 @@ def test_composition(capsys):
     pipeline = filters.compose(filters.map(x=lambda x: x + 1), filters.select(x=lambda x: x > 3), filters.batch(5, expand=True), filters.batchinfo())
     assert [batch["x"].tolist() for batch in pipeline(iter(SAMPLES))] == [[4, 5]]
     assert "x int64 (2,)" in capsys.readouterr().err
+
+
+def test_places_are_tried_and_the_first_that_has_the_shards_is_taken(tmp_path, shards):
+    absent, here = str(tmp_path / "a-@000003.tar"), str(shards / "good-@000003.tar")
+    with pytest.warns(UserWarning):
+        assert not gopen.test_url(str(tmp_path / "absent.tar"))
+    assert gopen.test_url(str(shards / "good-000.tar")) and gopen.test_shards(str(shards / "good-{000..002}.tar"), complete=True)
+    with pytest.warns(UserWarning):
+        assert gopen.find_shards([absent, str(shards / "good-{000..002}.tar"), here]) == str(shards / "good-{000..002}.tar")
+        assert gopen.find_shards([absent]) is None
+
+
+def test_a_loader_gives_tuples_of_fields(shards):
+    loader = gopen.WebLoader(str(shards / "good-{000..002}.tar"), "png cls", length=24, shuffle=False, decode=False,
+                             pipeline=filters.sliced(10), transform=len, target_transform=int)
+    rows = list(loader)
+    assert len(loader) == 24 and len(rows) == 10 and all(isinstance(size, int) and 0 <= label < 7 for size, label in rows)
+    with pytest.raises(TypeError, match="length=n"):
+        len(gopen.WebLoader("a.tar", ["png"]))

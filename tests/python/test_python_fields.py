@@ -176,6 +176,7 @@ def test_the_state_stays_before_a_batch_that_python_could_not_make(url, make):
         for _ in ds:
             pass
     assert (ds.state_dict()["epoch"], ds.state_dict()["batch"]) == (0, 1)
+    ds.load_state_dict(ds.state_dict())
     with pytest.raises(millrace.Error, match="sample 5 at byte|batch 1 of epoch 0"):
         next(iter(ds))
 

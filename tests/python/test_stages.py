@@ -7,6 +7,7 @@ import pickle
 import random
 import subprocess
 import sys
+import tarfile
 import warnings
 
 import corpus
@@ -91,28 +92,54 @@ def test_resampled_dataset_with_a_seed_is_reproducible(shards):
     assert first() == first() and len(first()) == 40
 
 
-def test_short_epochs_go_on_where_the_last_ended(shards):
+def test_short_epochs_begin_at_the_first_shard_and_go_on_if_asked_to(shards):
     everything = keys(dataset(good(shards)))
-    short = dataset(good(shards)).with_epoch(10)
-    assert keys(short) + keys(short) + keys(short) == (everything * 2)[:30]
+    short, going_on = dataset(good(shards)).with_epoch(10), dataset(good(shards)).with_epoch(10, goes_on=True)
+    assert keys(short) + keys(short) + keys(short) == everything[:10] * 3
+    assert keys(going_on) + keys(going_on) + keys(going_on) == (everything * 2)[:30]
 
 
-def test_short_epochs_go_on_in_workers_that_stay_and_begin_anew_in_new_ones(shards):
+def test_a_program_that_seeds_by_epoch_gets_the_epoch_that_its_seed_means(shards):
+    """Epochs of as many samples as there are, each in the order of its seed: a run that begins with epoch 2 has the same."""
+    class Seeded(wds.PipelineStage):
+        epoch = 0
+
+        def run(self, source):
+            return wds.filters._shuffle(source, 100, 100, random.Random(self.epoch))
+    def epochs(first, last):
+        stage = Seeded()
+        pipeline = wds.DataPipeline(wds.SimpleShardList(good(shards)), wds.tarfile_to_samples(), stage).with_epoch(20)
+        for stage.epoch in range(first, last):
+            yield keys(pipeline)
+    whole = list(epochs(0, 4))
+    assert whole[2:] == list(epochs(2, 4)) and all(len(set(one)) == 20 for one in whole) and whole[0] != whole[1]
+
+
+def test_a_seed_that_is_set_by_hand_is_the_order_that_it_means(shards):
+    pipeline = wds.DataPipeline(wds.SimpleShardList([str(n) for n in range(20)]))
+    orders = {}
+    for seed in (1, 2, 3, 2, 1):
+        pipeline.stage(0).seed = seed
+        order = [source["url"] for source in pipeline]
+        assert orders.setdefault(seed, order) == order
+    mixed = wds.FluidWrapper(list(range(20))).shuffle(20, seed=1)
+    first, second = list(mixed), list(mixed)
+    mixed.stage(-1).seed = 2
+    list(mixed)
+    mixed.stage(-1).seed = 1
+    assert (list(mixed), list(mixed)) == (first, second) and first != second
+
+
+def test_short_epochs_in_workers_go_on_only_if_asked_to_and_where_workers_stay(shards):
     torch_data = pytest.importorskip("torch.utils.data")
     everything = keys(dataset(good(shards)))
 
-    def three_epochs(**options):
-        loader = torch_data.DataLoader(dataset(good(shards)).to_tuple("__key__").with_epoch(10), batch_size=None, num_workers=1, **options)
+    def three_epochs(goes_on, **options):
+        pipeline = dataset(good(shards)).to_tuple("__key__").with_epoch(10, goes_on=goes_on)
+        loader = torch_data.DataLoader(pipeline, batch_size=None, num_workers=1, **options)
         return [key for _ in range(3) for key, in loader]
-    assert three_epochs(persistent_workers=True) == (everything * 2)[:30]
-    assert three_epochs() == everything[:10] * 3
-
-
-def test_short_epochs_behind_a_loader_go_on_whatever_its_workers(shards):
-    pytest.importorskip("torch")
-    everything = keys(dataset(good(shards)))
-    loader = wds.WebLoader(dataset(good(shards)).to_tuple("__key__"), batch_size=None, num_workers=1).with_epoch(10)
-    assert [key for _ in range(3) for key, in loader] == (everything * 2)[:30]
+    assert three_epochs(True, persistent_workers=True) == (everything * 2)[:30]
+    assert three_epochs(True) == three_epochs(False, persistent_workers=True) == everything[:10] * 3
 
 
 def test_an_epoch_of_nothing_ends():
@@ -344,3 +371,179 @@ def test_works_without_torch(shards):
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True,
                           env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
     assert done.stdout.startswith("5\nWebLoader needs torch"), done.stderr
+
+
+# -- what programs of others rely on ---------------------------------------------------------------------------------
+
+@pytest.fixture
+def damaged(tmp_path):
+    """Eight shards of eight samples; the second is cut in its sixth sample."""
+    for number in range(8):
+        with wds.TarWriter(str(tmp_path / f"s-{number}.tar")) as writer:
+            for sample in range(8):
+                writer.write({"__key__": f"{number}{sample}", "bin": bytes(1000)})
+    (tmp_path / "s-1.tar").write_bytes((tmp_path / "s-1.tar").read_bytes()[:5 * 1536 + 700])
+    return str(tmp_path / "s-{0..7}.tar")
+
+
+STEPS = {
+    "engine": lambda urls, handler: dataset(urls, handler=handler),
+    "tarfile_to_samples": lambda urls, handler: wds.DataPipeline(wds.SimpleShardList(urls), wds.tarfile_to_samples(handler=handler)),
+    "steps": lambda urls, handler: dataset(urls, handler=handler, select_files=lambda name: True),
+}
+
+
+@pytest.mark.parametrize("make", STEPS.values(), ids=list(STEPS))
+@pytest.mark.parametrize("handler", [wds.ignore_and_stop, wds.ignore_and_continue, wds.warn_and_stop])
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_damage_ends_its_own_shard_and_no_other(damaged, make, handler):
+    assert len(keys(make(damaged, handler))) == 7 * 8 + 5
+
+
+def test_a_shard_that_is_not_there_ends_all_where_the_handler_stops(damaged):
+    urls = wds.expand_urls(damaged)
+    urls[2] = "absent.tar"
+    assert len(keys(dataset(urls, handler=wds.ignore_and_stop))) == 8 + 5
+    assert len(keys(dataset(urls, handler=wds.ignore_and_continue))) == 6 * 8 + 5
+
+
+def group_by_names(files):
+    """As training programs do it that know nothing of ends of shards."""
+    sample = None
+    for file in files:
+        name, data = file["fname"], file["data"]
+        key, field = wds.tariterators.base_plus_ext(name)
+        if key is None:
+            continue
+        if sample is None or key != sample["__key__"]:
+            if wds.tariterators.valid_sample(sample):
+                yield sample
+            sample = {"__key__": key, "__url__": file["__url__"]}
+        sample[field] = data
+    if wds.tariterators.valid_sample(sample):
+        yield sample
+
+
+def test_the_end_of_a_shard_is_a_file_without_a_name(shards):
+    streams = wds.tariterators.url_opener([{"url": url} for url in wds.expand_urls(good(shards))])
+    files = list(wds.tar_file_expander(streams))
+    assert files[-1] == {} and not files[-1] and (files[-1]["fname"], files[-1]["data"]) == ("", b"")
+    assert files[-1].get("fname") is None and "fname" not in files[-1]
+    with pytest.raises(KeyError):
+        files[-1]["other"]
+    assert [sample["__key__"] for sample in group_by_names(files)] == keys(dataset(good(shards)))
+    assert not list(wds.tar_file_expander([], eof_value=None))
+
+
+@pytest.mark.parametrize("size", [16 / 2, np.float32(8), np.int64(8), 7.5])
+def test_a_batch_size_may_be_a_quotient(size):
+    assert [len(batch) for batch in wds.FluidWrapper([(n,) for n in range(20)]).listed(size)] == [8, 8, 4]
+    assert [len(batch[0]) for batch in wds.FluidWrapper([(n,) for n in range(20)]).batched(size)] == [8, 8, 4]
+
+
+def test_streams_stay_open_as_long_as_somebody_has_them(shards, tmp_path):
+    urls = wds.expand_urls(good(shards))
+    for opened in (wds.cache.FileCache(str(tmp_path)), wds.cache.StreamingOpen(), wds.tariterators.url_opener):
+        sources = list(opened({"url": url} for url in urls))
+        assert [len(source["stream"].read(512)) for source in sources] == [512] * len(urls)
+
+
+def test_a_list_of_shards_is_taken_as_it_is(shards):
+    urls = wds.expand_urls(good(shards))
+    assert keys(dataset(wds.SimpleShardList(urls[::-1]))) == keys(dataset(urls[::-1]))
+    assert len(keys(dataset(wds.ResampledShards(urls, nshards=5)))) == 40
+    assert keys(dataset(list(wds.SimpleShardList(urls)))) == keys(dataset(urls))
+
+
+def test_shards_of_several_data_sets(shards, tmp_path):
+    spec = {"prefix": str(shards) + "/", "datasets": [
+        {"name": "a", "shards": "good-{000..002}.tar", "choose": 2}, {"shards": ["good-000.tar"], "resample": 3}]}
+    sample = wds.MultiShardSample(spec)
+    sample.set_epoch(1)
+    first = [source["url"] for source in sample]
+    sample.set_epoch(1)
+    assert first == [source["url"] for source in sample] and len(first) == 5
+    assert len(keys(dataset(spec))) == 40
+    with pytest.raises(ValueError, match="'weight' means nothing"):
+        wds.MultiShardSample({"datasets": [{"shards": "a.tar", "weight": 3}]})
+    with pytest.raises(ValueError, match="4 of 3 shards"):
+        wds.MultiShardSample({"datasets": [{"shards": "a-{0..2}.tar", "choose": 4}]})
+    yaml = pytest.importorskip("yaml")
+    (tmp_path / "set.yaml").write_text(yaml.safe_dump(spec))
+    assert len(keys(dataset(str(tmp_path / "set.yaml")))) == 40
+
+
+@pytest.mark.parametrize("mode, left", [("unlink", []), ("keep", ["a.tar._done_", "b.tgz._done_"]), ("resample", ["a.tar", "b.tgz"])])
+def test_a_directory_is_a_queue_that_processes_share(tmp_path, mode, left):
+    for name in ("b.tgz", "a.tar", "notes.txt"):
+        (tmp_path / name).touch()
+    os.utime(tmp_path / "b.tgz", (1, 1))
+    (tmp_path / "a.tar").rename(tmp_path / "a.tar._4194305_")  # claimed by a process that is not there: more than there can be
+    queue = wds.DirectoryShardList(f"{tmp_path}/", poll=None, mode=mode, select="oldest")
+    shards = iter(queue)
+    assert next(shards)["url"] == f"{tmp_path}/b.tgz._{os.getpid()}_"
+    queue.cleanup_files_without_processes()
+    if mode != "resample":  # where the oldest comes again and again
+        assert [shard["url"] for shard in shards] == [f"{tmp_path}/a.tar._{os.getpid()}_"]
+    else:
+        next(shards), shards.close()
+        (tmp_path / f"b.tgz._{os.getpid()}_").rename(tmp_path / "b.tgz")
+    assert sorted(os.listdir(tmp_path)) == sorted([*left, "notes.txt"])
+    with pytest.raises(ValueError, match="no directory"):
+        wds.DirectoryShardList(str(tmp_path / "absent"))
+
+
+def test_samples_through_a_cache_of_files(shards, tmp_path):
+    stage = wds.cached_tarfile_to_samples(cache_dir=str(tmp_path))
+    assert keys(wds.DataPipeline(wds.SimpleShardList(good(shards)), stage)) == keys(dataset(good(shards)))
+    with pytest.raises(millrace.UnsupportedError, match="always=True"):
+        list(wds.cached_tarfile_to_samples(always=True)([{"url": "a.tar"}]))
+
+
+def test_samples_kept_in_a_database(shards, tmp_path, monkeypatch):
+    with pytest.raises(millrace.DeniedError, match="MILLRACE_ALLOW_PICKLE=1"):
+        wds.LMDBCached(str(tmp_path / "kept"))
+    pytest.importorskip("lmdb")
+    monkeypatch.setenv("MILLRACE_ALLOW_PICKLE", "1")
+    everything = keys(dataset(good(shards)))
+    kept = dataset(good(shards)).lmdb_cached(str(tmp_path / "kept"), map_size=1e7, chunksize=5)
+    assert keys(itertools.islice(kept, 7)) == everything[:7]  # broken off: not complete
+    assert keys(kept) == everything == keys(kept.stage(-1).run([]))
+
+
+def test_a_missing_field_is_a_key_error_that_lists_those_that_are_there(shards):
+    for stage in (lambda ds: ds.to_tuple("jpgg"), lambda ds: ds.map_dict(jpgg=len), lambda ds: ds.rename(image="jpgg")):
+        with pytest.raises(KeyError, match=r"has no field jpgg; it has __key__.*png") as caught:
+            next(iter(stage(dataset(good(shards)))))
+        assert isinstance(caught.value, ValueError) and isinstance(caught.value, millrace.MissingFieldError)
+
+
+def test_a_shard_that_is_cut_is_a_read_error_of_tarfile(damaged):
+    with pytest.raises(tarfile.ReadError):
+        keys(dataset(damaged))
+
+
+@pytest.mark.parametrize("call", [
+    lambda path: wds.gopen(path), lambda path: wds.gopen("file:" + path), lambda path: wds.gopen("pipe:true"),
+    lambda path: wds.autodecode.unpickle_loads(pickle.dumps(1)), lambda path: wds.torch_loads(b""),
+    lambda path: wds.gopen("pipe:true", "wb"), lambda path: list(wds.tarfile_samples([{"url": path}])),
+    lambda path: list(wds.url_opener([{"url": path}]))])
+def test_enforced_security_refuses_direct_calls(call, shards, monkeypatch):
+    monkeypatch.setenv("MILLRACE_ALLOW_PICKLE", "1")
+    monkeypatch.setenv("MILLRACE_ALLOW_PIPE", "1")
+    monkeypatch.setattr(wds.utils, "enforce_security", True)
+    with pytest.raises(millrace.SecurityError) as caught:
+        call(str(shards / "good-000.tar"))
+    assert isinstance(caught.value, ValueError) and isinstance(caught.value, PermissionError)
+
+
+@pytest.mark.parametrize("call", [
+    lambda: wds.FluidWrapper([1]).shuffle(True), lambda: wds.shuffle(True), lambda: list(wds.filters._shuffle([1], True)),
+    lambda: wds.detshuffle(True), lambda: wds.FluidWrapper([1]).batched(True), lambda: wds.FluidWrapper([1]).listed(True),
+    lambda: wds.FluidWrapper([1]).with_epoch(True), lambda: wds.FluidWrapper([1]).repeat(True), lambda: wds.shuffle(5, initial=True),
+    lambda: wds.FluidWrapper([1]).with_length(True, silent=True), lambda: wds.FluidWrapper([1]).rsample(True),
+    lambda: wds.ShardWriter("x-%d.tar", maxcount=True), lambda: wds.ShardWriter("x-%d.tar", maxsize=True),
+    lambda: wds.ResampledShards(["a.tar"], nshards=True), lambda: wds.MockDataset(1, True)])
+def test_a_truth_is_no_number(call):
+    with pytest.raises(TypeError):
+        call()

@@ -1,6 +1,8 @@
 """Writers: whole shards or none, indexes beside them, values by extension."""
 import io
 import os
+import subprocess
+import sys
 import tarfile
 
 import numpy as np
@@ -69,6 +71,69 @@ def test_shards_are_cut_by_size_and_count(tmp_path):
 def test_a_directory_that_is_not_there_is_named(tmp_path):
     with pytest.raises(millrace.NotFoundError, match="absent"):
         millrace.ShardFile(str(tmp_path / "absent" / "a.tar"))
+
+
+# What opens a writer in `where`, and how it takes a sample.
+FORGOTTEN = {
+    "ShardFile": (lambda where: millrace.ShardFile(where + "/s-0.tar"), "add"),
+    "ShardWriter": (lambda where: millrace.ShardWriter(where + "/s-%d.tar", max_samples=3), "add"),
+    "TarWriter": (lambda where: wds.TarWriter(where + "/s-0.tar"), "write"),
+    "TarWriter of tarfile": (lambda where: wds.TarWriter(where + "/s-0.tar", mtime=5), "write"),
+    "wds.ShardWriter": (lambda where: wds.ShardWriter(where + "/s-%d.tar", maxcount=3, verbose=0, post=print), "write"),
+}
+LOST = {"ShardWriter": "of its 5 samples those of the last shard", "wds.ShardWriter": "its 2 samples"}
+
+
+def fill(name, where):
+    make, verb = FORGOTTEN[name]
+    writer = make(str(where))
+    for number in range(5):
+        writer.add(str(number), {"cls": b"1"}) if verb == "add" else writer.write({"__key__": str(number), "cls": 1})
+    return writer
+
+
+def samples_in(where):
+    return sum(len(list(millrace.samples(str(path)))) for path in where.glob("*.tar"))
+
+
+def fill_and_end(name, where, how):
+    """Another process fills a writer and does not close it; without torch, which takes seconds to import."""
+    program = ("import os, sys; sys.modules['torch'] = None\nsys.path.insert(0, sys.argv[1])\n"
+               f"import test_writers\nwriter = test_writers.fill({name!r}, sys.argv[2])\n{how}\n")
+    return subprocess.run([sys.executable, "-c", program, os.path.dirname(__file__), str(where)], capture_output=True, text=True,
+                          env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+
+
+@pytest.mark.parametrize("name", FORGOTTEN)
+def test_a_writer_that_is_not_closed_is_finished_when_it_dies_or_the_interpreter_exits(tmp_path, name, capsys):
+    (tmp_path / "died").mkdir(), (tmp_path / "exit").mkdir()
+    fill(name, tmp_path / "died")
+    assert samples_in(tmp_path / "died") == 5
+    # A process that was forked meanwhile leaves the writer to the one that has it; tarfile's streams are for one alone.
+    forked = "" if "tarfile" in name else "if os.fork() == 0: sys.exit(0)\nos.wait()\n"
+    done = fill_and_end(name, tmp_path / "exit", forked + "sys.exit(3)")
+    assert (done.returncode, done.stderr, samples_in(tmp_path / "exit")) == (3, "", 5)
+    if name == "wds.ShardWriter":  # post= is told of both shards
+        assert len(done.stdout.splitlines()) == len(capsys.readouterr().out.splitlines()) == 2
+
+
+@pytest.mark.parametrize("name", FORGOTTEN)
+def test_a_writer_that_is_left_in_the_middle_says_what_is_lost(tmp_path, name):
+    (tmp_path / "refused").mkdir(), (tmp_path / "failed").mkdir()
+    lost = f"was not finished, and {LOST.get(name, 'its 5 samples')} are lost"
+    writer = fill(name, tmp_path / "refused")
+    with pytest.raises((TypeError, ValueError)):
+        writer.add("k", {"cls": 1}) if FORGOTTEN[name][1] == "add" else writer.write({"cls": 1})
+    with pytest.warns(RuntimeWarning, match=f"{lost}: its last sample was refused"):
+        del writer
+    done = fill_and_end(name, tmp_path / "failed", "raise KeyError")
+    assert done.returncode == 1 and f"{lost}: the program ended by KeyError" in done.stderr
+    assert samples_in(tmp_path / "refused") == samples_in(tmp_path / "failed") == (3 if name in LOST else 0)
+
+
+def test_a_writer_that_got_nothing_leaves_nothing(tmp_path):
+    millrace.ShardFile(tmp_path / "a.tar"), wds.ShardWriter(str(tmp_path / "s-%d.tar"), verbose=0)
+    assert os.listdir(tmp_path) == []
 
 
 # -- as WebDataset's -----------------------------------------------------------------------------------------------------

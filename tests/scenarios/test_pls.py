@@ -59,3 +59,17 @@ def test_stores_of_which_some_are_elsewhere_are_not_simulated(millrace, tmp_path
     assert "ranks_seen" in millrace.json(*words)[-1]["quality"]
     shutil.rmtree(tmp_path / "stores" / "rank-00003")
     assert "3 stores hold 30 of 40 samples" in millrace(*words, code=2).err
+
+
+def test_what_unequal_ranks_leave_out_is_told_and_can_be_levelled(millrace, tmp_path):
+    """Six shards on four ranks: two ranks hold twice as many as the others."""
+    (tmp_path / "texts").mkdir()
+    for number in range(60):
+        (tmp_path / "texts" / f"{number:02}.txt").write_text(str(number))
+    millrace("shard", "texts", "-o", "s-%d.tar", "--max-samples", 10)
+    told = millrace("pls", "ingest", "s-*.tar", "-o", "by-shard", "--ranks", 4, "--partition", "by-shard").err
+    assert "ranks hold 10 to 20 samples: an epoch takes 10 of each, 40 of 60 in all; --partition random" in told
+    assert "ranks hold" not in millrace("pls", "ingest", "s-*.tar", "-o", "random", "--ranks", 4).err
+    millrace("pls", "redeal", "by-shard", "--ranks", 4)
+    held = [one["samples"] for one in millrace.json("pls", "stat", "by-shard")[0]["per_rank"]]
+    assert held == [15, 15, 15, 15] and millrace.json("pls", "verify", "by-shard")[0]["faults"] == []

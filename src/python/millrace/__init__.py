@@ -8,19 +8,20 @@
 """
 from __future__ import annotations
 
-from ._core import FileIterator, SampleIterator, ShardFile, ShardWriter, expand_names
+from ._core import FileIterator, SampleIterator, expand_names
 from ._core import version as __version__
 from .dataset import Dataset
 from .epoch import Epoch
-from .errors import (CancelledError, CorruptError, DeniedError, Error, ExistsError, InvalidError, InvalidTypeError,
-                     IoError, NoSpaceError, NotFoundError, TooLargeError, TruncatedError, UnavailableError,
-                     UnsupportedError)
+from .errors import (CancelledError, CorruptError, DeniedError, Error, ExistsError, InUseError, InvalidError,
+                     InvalidTypeError, IoError, MissingFieldError, NoSpaceError, NotFoundError, SecurityError, TooLargeError,
+                     TruncatedError, UnavailableError, UnsupportedError)
+from .writers import ShardFile, ShardWriter
 
 samples = SampleIterator
 files = FileIterator
 
 __all__ = [
     "Dataset", "Epoch", "samples", "files", "SampleIterator", "FileIterator", "ShardFile", "ShardWriter", "expand_names", "Error",
-    "InvalidError", "InvalidTypeError", "NotFoundError", "ExistsError", "CorruptError", "TruncatedError", "UnsupportedError",
-    "TooLargeError", "NoSpaceError", "DeniedError", "IoError", "UnavailableError", "CancelledError", "__version__",
+    "InvalidError", "InvalidTypeError", "InUseError", "MissingFieldError", "NotFoundError", "ExistsError", "CorruptError",
+    "TruncatedError", "UnsupportedError", "TooLargeError", "NoSpaceError", "DeniedError", "SecurityError", "IoError", "UnavailableError", "CancelledError", "__version__",
 ]

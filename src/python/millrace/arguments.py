@@ -1,6 +1,7 @@
 """Arguments checked where they are given, so that an error names them and not what the engine made of them."""
 from __future__ import annotations
 
+import math
 import operator
 import os
 from typing import Any, Iterable, List, Optional, Sequence, Tuple, Union
@@ -13,12 +14,21 @@ from .errors import InvalidError, InvalidTypeError
 MOST = (1 << 64) - 1
 MOST_SIDE = (1 << 32) - 1
 MOST_THREADS = 256
+MOST_EPOCH = 1 << 62  # what tensors count to, with room for those that follow
 
 Names = Union[str, "os.PathLike[str]", Sequence[Union[str, "os.PathLike[str]"]]]
 
 
+def no_truth(name: str, value: Any) -> Any:
+    """True and False are numbers to Python: what takes a number would take them for 1 and 0."""
+    if isinstance(value, (bool, numpy.bool_)):
+        raise InvalidTypeError(f"{name} is a number, not {value!r}")
+    return value
+
+
 def whole(name: str, value: Any, least: Optional[int] = 0, most: int = MOST) -> int:
     """A whole number, of Python or numpy."""
+    no_truth(name, value)
     try:
         number = operator.index(value)
     except TypeError:
@@ -30,7 +40,15 @@ def whole(name: str, value: Any, least: Optional[int] = 0, most: int = MOST) -> 
     return number
 
 
+def count(name: str, value: Any, least: int = 1) -> int:
+    """How many, rounded up: quotients such as 16 / 1 are floats."""
+    if isinstance(value, (float, numpy.floating)) and math.isfinite(value):
+        value = math.ceil(value)
+    return whole(name, value, least)
+
+
 def real(name: str, value: Any) -> float:
+    no_truth(name, value)
     try:
         return float(value)
     except (TypeError, ValueError):

@@ -17,12 +17,14 @@ import copy
 import json
 import os
 import sys
+import warnings
 import weakref
 from functools import partial
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, Union
 
 from . import _core, arguments, choosing, finishing
 from . import fields as fields_
+from .course import Course
 from .epoch import Epoch
 from .errors import Error, InvalidError, InvalidTypeError
 from .finishing import Finisher
@@ -53,10 +55,25 @@ def _rank_and_world() -> Tuple[int, int]:
 
 
 class Dataset:
+    """Tar shards to batches: a description of what to read, in which order, and what to make of it.
+
+    Every method gives a new data set and leaves this one as it was. Nothing is opened before it is needed. Say first what
+    to read, then the order (`shuffle`, `batch`, `bucket_by`), the fields (`image`, `label`, `array`, `text`, …) and what to
+    make of batches (`map`, `torch`):
+
+        ds = Dataset("train-{000000..000127}.tar", seed=1).shuffle().image("jpg", size=224).label("cls").batch(256)
+        for images, labels in ds:   # a new epoch at its start, each time
+            ...
+        len(ds), ds.samples         # batches and samples in an epoch
+        ds[7]                       # one sample, by its number
+        ds.state_dict()             # where it stands; load_state_dict() goes on there
+        ds.report()                 # what limited the last iteration
+    """
+
     def __init__(self, urls: Urls, *, seed: int = 0, mirrors: Sequence[Urls] = (), memory: Union[int, str] = "2GiB",
                  threads: int = 0, fetch_threads: int = 0, on_error: str = "fail", max_errors: int = 100,
                  index_cache: str = "", indexed: bool = True, key_rule: str = "first-dot"):
-        """`urls`: paths or http, s3 and mr addresses with ranges {000..127}, lists {a,b}, counts @000128, unions ::
+        """`urls`: paths (also below ~) or http, s3 and mr addresses with ranges {000..127}, lists {a,b}, counts @000128, unions ::
         and globs. `mirrors`: the same shards elsewhere, asked when the first place fails. `memory` bounds everything
         that is held ahead. `on_error`: fail, skip or substitute a sample that cannot be read or decoded, at most
         `max_errors` times. `indexed=False` streams shards that have no index and are not worth making one: each rank
@@ -85,12 +102,15 @@ class Dataset:
         self._as_torch = False
         self._shared: Dict[str, Any] = {}
         self._process = os.getpid()
-        self._position = _core.Position()
-        self._last_text = ""
-        self._last_faults: List[Dict[str, Any]] = []
-        self._running: Optional["weakref.ref[Epoch]"] = None
+        self._course = Course()
 
     # Describing.
+
+    def __copy__(self) -> "Dataset":
+        """Begins where this one stands, and goes its own way from here."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__getstate__(), _course=copy.copy(self._course))
+        return other
 
     def _with(self, **changes: Any) -> "Dataset":
         other = copy.copy(self)
@@ -100,6 +120,12 @@ class Dataset:
         other._choices = list(self._choices)
         other._shared = {name: self._open[name] for name in ("catalogue",) if name in self._open}
         other._process = os.getpid()
+        return other
+
+    def _view(self) -> "Dataset":
+        """The same batches in another form: it shares the position."""
+        other = self._with()
+        other._course = self._course
         return other
 
     def _field(self, kind: str, fields: Union[str, Sequence[str]], name: Optional[str],
@@ -119,6 +145,8 @@ class Dataset:
     def shuffle(self, window: int = 20_000) -> "Dataset":
         """Shards in random order, samples displaced within `window` of them (over all ranks). 0: the order of the
         shards as given."""
+        if isinstance(window, bool):
+            raise InvalidTypeError(f"window is a number of samples, not {window}", hint="shuffle() takes 20000, shuffle(0) none")
         return self._with(window=arguments.whole("window", window))
 
     def batch(self, size: int, end: str = "exact") -> "Dataset":
@@ -160,9 +188,11 @@ class Dataset:
         return self._field("bytes", fields, name, ragged=True)
 
     def text(self, fields: Union[str, Sequence[str]] = "txt", *, name: Optional[str] = None) -> "Dataset":
+        """UTF-8: a list of str."""
         return self._loaded("text", fields, name)
 
     def json(self, fields: Union[str, Sequence[str]] = "json", *, name: Optional[str] = None) -> "Dataset":
+        """A list of what the JSON of each sample means."""
         return self._loaded("json", fields, name)
 
     def npz(self, fields: Union[str, Sequence[str]] = "npz", *, name: Optional[str] = None) -> "Dataset":
@@ -186,11 +216,12 @@ class Dataset:
         return self._field("bytes", fields, name, Finisher(decode))
 
     def key(self, *, name: str = "__key__") -> "Dataset":
+        """The sample's key: a list of str."""
         return self._field("key", [], name)
 
     def map(self, function: Callable[..., Any]) -> "Dataset":
-        """`function(*columns)` of each batch, in Python."""
-        other = self._with()
+        """`function(*columns)` of each batch, in Python. The data set that this gives shares the position."""
+        other = self._view()
         other._maps.append(function)
         return other
 
@@ -206,16 +237,18 @@ class Dataset:
             in_memory = where == "ram"
             most = available_memory() // 2 if in_memory and max_bytes is None else self._most_cached(max_bytes)
             side = arguments.whole("max_side", max_side, least=1, most=arguments.MOST_SIDE)
-            other = self._with()
+            other = self._view()
             other._keep_options = (most, side, "" if in_memory else arguments.path("where", where))
             return other
         if directory is None:
             raise InvalidError("cache needs a directory, or decoded=True")
         if directory == "auto":
-            other = self._with()
+            other = self._view()
             other._auto_cache = True
             return other
-        return self._with(cache=arguments.path("directory", directory), cache_bytes=self._most_cached(max_bytes))
+        other = self._view()
+        other._options.update(cache=arguments.path("directory", directory), cache_bytes=self._most_cached(max_bytes))
+        return other
 
     @staticmethod
     def _most_cached(max_bytes: Union[None, int, str]) -> int:
@@ -285,12 +318,30 @@ class Dataset:
         return mixed
 
     def torch(self) -> "Dataset":
-        """Batches as torch tensors over the same memory, pinned where CUDA is there."""
-        other = self._with()
+        """Batches as torch tensors over the same memory, pinned where CUDA is there. The data set that this gives shares
+        the position."""
+        other = self._view()
         other._as_torch = True
         return other
 
     # What is there.
+
+    def __repr__(self) -> str:
+        """What was described; opens nothing."""
+        if self._parts:
+            what = " + ".join(f"{weight:g} x {part!r}" for part, weight in zip(self._parts, self._options["weights"]))
+        else:
+            names = [repr(name) for name in self._urls]
+            what = ", ".join(names[:3]) + (f", … {len(names)} names" if len(names) > 3 else "")
+        options = self._options
+        told = [f"Dataset({what}, seed={options['seed']}{'' if self._indexed else ', indexed=False'})"]
+        told += [f"shuffle({options['window']})"] if options["window"] else []
+        told += [f"{field['kind']}({';'.join(field['any_of'])!r})" if field["any_of"] else f"{field['kind']}()" for field in options["fields"]]
+        told += [f"bucket_by({';'.join(options['bucket_by'])!r})"] if options["bucket_by"] else []
+        told += ["chosen"] if self._choices else []
+        told += [f"batch({options['batch']}, end={options['end']!r})"]
+        told += ["map"] * len(self._maps) + (["torch()"] if self._as_torch else [])
+        return f"<{'.'.join(told)}>"
 
     @property
     def _open(self) -> Dict[str, Any]:
@@ -377,57 +428,64 @@ class Dataset:
               progress: bool = False) -> Epoch:
         """The batches of one rank, from batch `start` on, every `step`-th; `epochs` of them without a pause.
         `progress` draws a line on a terminal's standard error."""
+        batches = self._batches(epoch, rank=rank, world=world, start=start, epochs=epochs, step=step, progress=progress)
+        self._course.note_begun(int(epoch) + int(epochs) - 1)
+        return batches
+
+    def _batches(self, epoch: int, *, rank: int, world: int, start: int, epochs: int = 1, step: int = 1,
+                 progress: bool = False) -> Epoch:
         epoch, rank, start, epochs = (arguments.whole(name, value) for name, value in (
             ("epoch", epoch), ("rank", rank), ("start", start), ("epochs", epochs)))
         world, step = arguments.whole("world", world, least=1), arguments.whole("step", step, least=1)
         if self._parts and self._options["end"] != "drop" and len(self) == 0:
             raise InvalidError(f"a batch of {self._options['batch']} is more than the {self.samples} samples of the mixture")
-        if epoch + epochs > 1 << 63:
+        if self._indexed and self.samples > 0 and len(self) == 0:
+            warnings.warn(f"a batch of {self._options['batch']} is more than the {self.samples} samples: with end=\"drop\" an epoch has "
+                          "no batch", stacklevel=3)
+        if epoch + epochs > arguments.MOST_EPOCH:
             raise InvalidError(f"epochs={epochs} from epoch {epoch} on are too many")
         loader = _core.Loader(self._catalogue, self._recipe, epoch=epoch, batch=start, epochs=epochs, rank=rank,
-                              world=world, step=step, keep=self._keep, position=self._position)
+                              world=world, step=step, keep=self._keep, position=self._course.position)
         total = None
         if progress and self._indexed:
             total = -(-max(len(self) - start, 0) // step) + (epochs - 1) * -(-len(self) // step)
         batches = Epoch(self, loader, ProgressLine(total) if progress else None)
-        self._running = weakref.ref(batches)
+        self._course.running = weakref.ref(batches)
         return batches
 
     def every(self, epoch: int, first: int, step: int, *, rank: int = 0, world: int = 1) -> Iterator[Any]:
         """Batches first, first + step, … of an epoch: the share of one of several workers."""
-        with self.epoch(epoch, rank=rank, world=world, start=first, step=step) as batches:
+        with self._batches(epoch, rank=rank, world=world, start=first, step=step) as batches:
             yield from batches
 
     def __iter__(self) -> Iterator[Any]:
-        """One epoch from where the last ended, for the rank that the launcher or torch.distributed names."""
-        epoch, start = self._position.epoch, self._position.batch
-        if self._indexed and start >= len(self):
-            epoch, start = epoch + 1, 0
+        """A new epoch from its start, the one behind the epoch that was begun last; after load_state_dict() the rest
+        of the epoch that the state is in. For the rank that the launcher or torch.distributed names."""
+        epoch, start = self._course.begin()
         rank, world = _rank_and_world()
-        with self.epoch(epoch, rank=rank, world=world, start=start) as batches:
+        with self._batches(epoch, rank=rank, world=world, start=start) as batches:
             yield from batches
 
     def state_dict(self) -> Dict[str, Any]:
         """Where the last batch that was handed out stands; small, and the same on every rank."""
-        return json.loads(self._catalogue.format_state(self._recipe, self._position))
+        self._course.check_known()
+        return json.loads(self._catalogue.format_state(self._recipe, self._course.position))
 
     def load_state_dict(self, state: Dict[str, Any]) -> None:
         """The next iteration goes on behind that batch. A state of other data or another order is refused."""
         found = self._catalogue.parse_state(self._recipe, json.dumps(state))
-        self._position.epoch, self._position.batch, self._position.world = found.epoch, found.batch, found.world
+        at_end = self._indexed and 0 < len(self) <= found.batch
+        self._course.resume(*((found.epoch + 1, 0) if at_end else (found.epoch, found.batch)), world=found.world)
 
     def report(self) -> str:
         """Of the iteration that ended last: a table of the stages and the sentence that says what limits."""
-        return self._last_text
+        return self._course.last_text
 
     def faults(self) -> List[Dict[str, Any]]:
         """Samples that could not be used, of the iteration under way or the last one: dicts of `shard`,
         `what`, `stage`, and the `epoch` and `batch` they belong to."""
-        running = self._running() if self._running is not None else None
-        return running.faults() if running is not None else self._last_faults
-
-    def _note_end(self, text: str, faults: List[Dict[str, Any]]) -> None:
-        self._last_text, self._last_faults = text, faults
+        running = self._course.running() if self._course.running is not None else None
+        return running.faults() if running is not None else self._course.last_faults
 
     def shuffle_quality(self, epoch: int = 0, labels: Union[None, str, Sequence[int]] = None) -> Dict[str, Dict[str, float]]:
         """How well an epoch is shuffled, each number beside its ideal; see docs/guide/loading.md. `labels`: one for each
@@ -473,5 +531,5 @@ class Dataset:
         return error
 
     def __getstate__(self) -> Dict[str, Any]:
-        """Without what is open: a process that receives it opens its own. A copy goes its own way from here."""
-        return {**self.__dict__, "_shared": {}, "_running": None, "_position": copy.copy(self._position)}
+        """Without what is open: a process that receives it opens its own."""
+        return {**self.__dict__, "_shared": {}}

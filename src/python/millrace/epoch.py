@@ -2,11 +2,12 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
 
 from . import finishing
-from .errors import CorruptError
+from .errors import CorruptError, InUseError
 from .watching import ProgressLine
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ class Epoch:
         self._take = loader.take
         # Then the columns are handed over as they come; after a training step every further line costs microseconds.
         self._as_it_comes = line is None and dataset._is_plain
+        self._finishing = threading.Lock()  # held while Python finishes a batch
         self._own_faults: List[Dict[str, Any]] = []  # of what Python makes of the columns
         self._last_report: Optional[Dict[str, Any]] = None
         self._last_faults: List[Dict[str, Any]] = []
@@ -39,6 +41,8 @@ class Epoch:
             return self._next_finished()
         try:
             columns = self._take()
+        except InUseError:
+            raise  # the thread that was here first goes on
         except BaseException:
             self.close()
             raise
@@ -48,7 +52,15 @@ class Epoch:
         return columns
 
     def _next_finished(self) -> Any:
-        position = self._dataset._position
+        if not self._finishing.acquire(blocking=False):
+            raise InUseError()
+        try:
+            return self._take_and_finish()
+        finally:
+            self._finishing.release()
+
+    def _take_and_finish(self) -> Any:
+        position = self._dataset._course.position
         before = position.epoch, position.batch, position.world
         try:
             columns = self._take()
@@ -86,7 +98,7 @@ class Epoch:
 
     def _taken(self) -> Tuple[int, int]:
         """Epoch and number of the batch that was taken last."""
-        position = self._dataset._position
+        position = self._dataset._course.position
         if position.batch > 0:
             return position.epoch, position.batch - 1
         return position.epoch - 1, len(self._dataset) - 1
@@ -130,7 +142,7 @@ class Epoch:
         text = loader.report()
         if self._own_faults:
             text += f"{len(self._own_faults)} samples could not be decoded in Python\n"
-        self._dataset._note_end(text, self._last_faults)
+        self._dataset._course.note_end(text, self._last_faults)
         loader.stop()
 
     def _report_of(self, loader: Any) -> Dict[str, Any]:

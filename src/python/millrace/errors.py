@@ -5,7 +5,8 @@ loader also `stage` (fetch, untar, decode, python), and may carry a `hint` on wh
 """
 from __future__ import annotations
 
-from typing import Optional
+import tarfile
+from typing import Any, Optional
 
 
 class Error(Exception):
@@ -44,6 +45,18 @@ class InvalidTypeError(InvalidError, TypeError):
     """A value of a kind that makes no sense here, or a question that this kind of data set has no answer to."""
 
 
+class InUseError(InvalidError):
+    """A second thread, or a call from within the call under way. What is under way goes on."""
+
+    def __init__(self, message: str = "already in use, by another thread or by the call under way", *,
+                 hint: str = "one iterator, reader or writer is for one thread at a time", **facts: Any) -> None:
+        super().__init__(message, hint=hint, **facts)
+
+
+class MissingFieldError(InvalidError, KeyError):
+    """A sample lacks a field that was asked for; the message lists those that it has."""
+
+
 class NotFoundError(Error, FileNotFoundError):
     code = "not_found"
 
@@ -56,7 +69,7 @@ class CorruptError(Error, ValueError):
     code = "corrupt"
 
 
-class TruncatedError(CorruptError, EOFError):
+class TruncatedError(CorruptError, EOFError, tarfile.ReadError):
     code = "truncated"
 
 
@@ -74,6 +87,10 @@ class NoSpaceError(Error, OSError):
 
 class DeniedError(Error, PermissionError):
     code = "denied"
+
+
+class SecurityError(DeniedError, ValueError):
+    """Forbidden by WDS_SECURE, whatever else permits it."""
 
 
 class IoError(Error, OSError):

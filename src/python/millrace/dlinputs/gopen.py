@@ -6,18 +6,20 @@ __key__, __source__ (its shard) and __epoch__.
 from __future__ import annotations
 
 import random
-from typing import Any, Callable, Iterator, List, Optional, Union
+from typing import Any, Callable, Iterable, Iterator, List, Optional, Sequence, Union
 
 from .. import _core
 from ..errors import CorruptError, Error
 from ..webdataset import autodecode, handlers, tariterators, writer
+from ..webdataset import filters as stages
 from ..webdataset.gopen import gopen
 
 # What decode= may say about images, and the specification that means.
 _IMAGES = {True: "rgb", "gray": "l", "rgb": "rgb", "rgba": "rgba", "gray8": "l8", "rgb8": "rgb8", "rgba8": "rgba8",
            "PIL": "pil"}
 
-__all__ = ["gopen", "open_source", "sharditerator", "sharditerator_once", "shardwriter", "tariterator"]
+__all__ = ["WebLoader", "find_shards", "gopen", "open_source", "sharditerator", "sharditerator_once", "shardwriter", "tariterator",
+           "test_shards", "test_url"]
 
 
 def _decoder(decode: Any) -> Callable[[dict], dict]:
@@ -91,7 +93,58 @@ def sharditerator(url: Union[str, List[str]], epochs: int = 1000000, shuffle: bo
 
 
 def open_source(url: str, decode: Any = True) -> Iterator[dict]:
+    """All samples once."""
     return sharditerator_once(url, decode=decode)
+
+
+def test_url(url: str, size: int = 17) -> bool:
+    """Whether the first `size` bytes can be read; why not is a warning."""
+    try:
+        with gopen(url) as stream:
+            return len(stream.read(size)) == size
+    except (Error, OSError, ValueError) as error:
+        return not handlers.warn_and_continue(error)
+
+
+def test_shards(url: Union[str, List[str]], size: int = 17, complete: bool = False) -> bool:
+    """Whether the first shard can be read, or all of them."""
+    shards = _shards(url)
+    return all(test_url(shard, size) for shard in (shards if complete else shards[:1]))
+
+
+def find_shards(urls: Iterable[str], size: int = 17, complete: bool = False) -> Optional[str]:
+    """The first of several places that has the shards; None where none has."""
+    return next((url for url in urls if test_shards(url, size, complete)), None)
+
+
+class WebLoader:
+    """Tuples of the fields `keys` of all samples, through a pipeline of filters and a function for each of the first two:
+    what a training loop of dlinputs iterates over. `length` is what len() says."""
+
+    def __init__(self, url: Union[str, List[str]], keys: Union[str, Sequence[str]], length: Optional[int] = None,
+                 pipeline: Optional[Callable] = None, transform: Optional[Callable] = None,
+                 target_transform: Optional[Callable] = None, **kw: Any) -> None:
+        self.url, self.pipeline, self.length, self.kw = url, pipeline, length, {"epochs": 1, **kw}
+        self.keys = keys.split() if isinstance(keys, str) else list(keys)
+        self.transforms = (transform, target_transform)
+
+    def __len__(self) -> int:
+        if self.length is None:
+            raise TypeError("how many samples there are was not said: WebLoader(…, length=n)")
+        return self.length
+
+    def __iter__(self) -> Iterator[tuple]:
+        samples: Any = sharditerator(self.url, **self.kw)
+        samples = samples if self.pipeline is None else self.pipeline(samples)
+        for row in stages.to_tuple(*self.keys)(samples):
+            row = list(row)
+            for at, transform in enumerate(self.transforms[:len(row)]):
+                row[at] = row[at] if transform is None else transform(row[at])
+            yield tuple(row)
+
+
+# Their names begin as those of tests do, and they are none.
+test_url.__test__ = test_shards.__test__ = False  # type: ignore[attr-defined]
 
 
 def shardwriter(pattern: str, **kw: Any) -> writer.ShardWriter:

@@ -3,7 +3,8 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Sequence
 
-from .. import _core
+from .. import _core, arguments
+from .store import exchange_options
 
 local_order = _core.pls_local_order
 
@@ -18,9 +19,9 @@ class Simulation:
 
     def __init__(self, labels: Sequence[int], ranks: int, *, fraction: Any = 0.1, policy: str = "shift", select: str = "oldest",
                  seed: int = 0, partners: int = 32, partition: str = "contiguous"):
-        self._simulation = _core.PlsSimulation([int(label) for label in labels], ranks, {
-            "policy": policy, "select": select, "seed": seed, "partners": partners, "fraction": str(fraction),
-            "partition": partition})
+        options = exchange_options(fraction=fraction, policy=policy, select=select, seed=seed, partners=partners)
+        self._simulation = _core.PlsSimulation([int(label) for label in labels], arguments.whole("ranks", ranks, least=1), {
+            **{name: options[name] for name in ("policy", "select", "seed", "partners", "fraction")}, "partition": partition})
 
     def step(self) -> Dict[str, Any]:
         return self._simulation.step()

@@ -6,9 +6,10 @@ import contextlib
 import io
 import os
 import sys
+import warnings
 from typing import Any, Callable, Dict, Iterator, Optional, Set
 
-from .. import _core
+from .. import _core, arguments
 from ..errors import InvalidError
 from .group import agree, world
 from .store import Sample, Store, exchange_options
@@ -52,14 +53,25 @@ class LocalSampler:
 
     def __init__(self, dataset: Any, seed: int = 0, *, even: bool = True):
         self.store = getattr(dataset, "store", dataset)
-        self.seed, self.even, self.epoch = seed, even, 0
+        self.seed, self.even, self.epoch = arguments.whole("seed", seed), even, 0
         self.start = 0  # how far the last iteration came
         self._from = 0  # where the next one begins: a state's place, once
         if even and self.store.least == 0:
             raise InvalidError("a rank has no samples, so that with even=True none would train on any: take fewer ranks, or even=False")
+        if even:
+            self._tell_what_is_left_out()
+
+    def _tell_what_is_left_out(self) -> None:
+        held, least = self.store.held, self.store.least
+        left_out = sum(held) - least * len(held)
+        leads = self.store.pool is None or self.store.pool.group.rank == 0
+        if leads and left_out >= len(held):  # an odd sample here and there is not worth a word
+            warnings.warn(f"ranks hold {least} to {max(held)} samples: an epoch takes {least} of each, {least * len(held)} of {sum(held)} in "
+                          "all; partition=\"random\" or \"contiguous\" gives all ranks equally many, `millrace pls redeal` levels "
+                          "stores that are there, even=False gives every rank all that it has", stacklevel=3)
 
     def set_epoch(self, epoch: int) -> None:
-        self.epoch, self.start, self._from = epoch, 0, 0
+        self.epoch, self.start, self._from = arguments.whole("epoch", epoch), 0, 0
 
     def __len__(self) -> int:
         pool = self.store.pool

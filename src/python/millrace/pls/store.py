@@ -31,19 +31,28 @@ class Store:
         self.directory = str(directory)
         self.pool = pool
         self._snapshot = together(pool.group if pool is not None else None, lambda: _core.PlsStore(self.directory))
-        # Samples that every rank has for itself: exchanges do not change it.
-        self.least = len(self._snapshot) if pool is None else min(share(pool.group, len(self._snapshot) // pool.local_size))
+        # Samples that every rank has for itself: exchanges do not change how many.
+        self.held = [len(self._snapshot)] if pool is None else share(pool.group, len(self._snapshot) // pool.local_size)
+        self.least = min(self.held)
 
     @classmethod
     def open(cls, path: Union[str, os.PathLike], *, group: Optional[Any] = None, node_pool: bool = False, ranks_per_node: int = 0,
-             timeout: float = 600.0) -> "Store":
-        """This rank's store below `path`. Where another number of ranks made it, the samples are dealt anew, moving as
-        few as possible; all stores must then be visible to rank 0. Every rank calls it."""
-        pool = Pool(group if group is not None else world(), ranks_per_node, node_pool)
+             timeout: float = 600.0, redeal: bool = False) -> "Store":
+        """This rank's store below `path`. Where another number of ranks made it, that is an error; with `redeal` the samples
+        are dealt anew, moving as few as possible; all stores must then be visible to rank 0. Every rank calls it."""
+        pool = Pool(group if group is not None else world(), arguments.whole("ranks_per_node", ranks_per_node), node_pool)
 
         def deal_anew() -> None:
-            if pool.group.rank == 0 and _core.PlsStore(_core.pls_rank_directory(str(path), 0)).world != pool.stores:
-                _core.pls_redeal(str(path), pool.stores, exchange_options(timeout=timeout))
+            if pool.group.rank != 0:
+                return
+            made_for = _core.PlsStore(_core.pls_rank_directory(str(path), 0)).world
+            if made_for == pool.stores:
+                return
+            if not redeal:
+                raise InvalidError(f"{path}: the samples were dealt to {made_for} rank{'s' if made_for > 1 else ''}, and this is "
+                                   f"rank 0 of {pool.stores}", hint=f"was mpirun -n {made_for} forgotten? redeal=True, or millrace "
+                                   f"pls redeal {path} --ranks {pool.stores}, deals the samples anew")
+            _core.pls_redeal(str(path), pool.stores, exchange_options(timeout=timeout))
 
         together(pool.group, deal_anew)
         return cls(_core.pls_rank_directory(str(path), pool.number), pool)
@@ -51,15 +60,16 @@ class Store:
     @classmethod
     def ingest(cls, source: Union[str, Sequence[str]], path: Union[str, os.PathLike], *, partition: str = "random", seed: int = 0,
                classes: Optional[Sequence[str]] = None, label: str = "cls", extensions: Sequence[str] = (), shared: Optional[bool] = True,
-               group: Optional[Any] = None, node_pool: bool = False, ranks_per_node: int = 0) -> "Store":
+               group: Optional[Any] = None, node_pool: bool = False, ranks_per_node: int = 0, redeal: bool = False) -> "Store":
         """Takes in samples: from shards (any names and addresses that a Dataset takes), or from a directory with a
         directory per class, where every file, or every one with one of the `extensions`, is a sample. Every rank calls
         it. `shared`: all ranks see the same samples, and each gets its part of them; False: each has samples of its own;
-        None: ranks compare, and those that see the same share it. A store that is there is opened instead."""
-        pool = Pool(group if group is not None else world(), ranks_per_node, node_pool)
+        None: ranks compare, and those that see the same share it. A store that is there is opened instead, as by open()."""
+        seed = arguments.whole("seed", seed)
+        pool = Pool(group if group is not None else world(), arguments.whole("ranks_per_node", ranks_per_node), node_pool)
         directory = _core.pls_rank_directory(str(path), pool.number)
         if share(pool.group, os.path.exists(os.path.join(directory, "CURRENT")))[0]:
-            return cls.open(path, group=pool.group, node_pool=node_pool, ranks_per_node=ranks_per_node)
+            return cls.open(path, group=pool.group, node_pool=node_pool, ranks_per_node=ranks_per_node, redeal=redeal)
         names = [str(source)] if isinstance(source, (str, os.PathLike)) else [str(one) for one in source]
         take_in(pool, names, str(path), list(classes or []), list(extensions), shared,
                 {"partition": partition, "world": pool.stores, "seed": seed, "ranks": [pool.number], "label": label})
@@ -130,6 +140,7 @@ class Store:
 def exchange_options(*, fraction: Any = 0.1, policy: str = "shift", select: Any = "oldest", seed: int = 0, partners: int = 32,
                      timeout: float = 600.0, slack: Union[int, str] = "64MiB") -> Dict[str, Any]:
     """The settings of an exchange as the engine takes them."""
+    arguments.no_truth("fraction", fraction)
     if isinstance(fraction, str):
         schedule = fraction
     elif isinstance(fraction, dict):

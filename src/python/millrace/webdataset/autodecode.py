@@ -36,6 +36,7 @@ def _extension(key: str) -> str:
 # -- plain values ----------------------------------------------------------------------------------------------
 
 def unpickle_loads(data: bytes) -> Any:
+    utils.check_security("Unpickling is not allowed for security reasons when enforce_security is set")
     if not utils.allowed("pickle"):
         raise errors.DeniedError("a pickle can run any program: it is not loaded",
                           hint="set MILLRACE_ALLOW_PICKLE=1 if you trust who wrote the shards")
@@ -46,6 +47,7 @@ def unpickle_loads(data: bytes) -> Any:
 
 def torch_loads(data: bytes) -> Any:
     """Tensors and plain containers; anything more is a pickle."""
+    utils.check_security("torch.loads is not allowed for security reasons when enforce_security is set")
     import torch
 
     stream = io.BytesIO(data)

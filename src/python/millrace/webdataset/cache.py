@@ -14,7 +14,9 @@ import time
 from typing import Any, Callable, Iterable, Iterator, Optional
 from urllib.parse import urlparse
 
+from ..errors import UnsupportedError
 from . import gopen, tariterators
+from .filters import pipelinefilter
 from .handlers import reraise_exception
 
 default_cache_dir = os.environ.get("WDS_CACHE", "./_cache")
@@ -36,6 +38,7 @@ def pipe_cleaner(spec: str) -> str:
 
 
 def url_to_cache_name(url: str, ndir: int = 0) -> str:
+    assert isinstance(url, str), f"an address is text, not {url!r}"
     digest = hashlib.blake2b(url.encode("utf-8", "surrogateescape"), digest_size=8).hexdigest()
     base = re.sub(r"[^\w.+-]", "_", os.path.basename(urlparse(pipe_cleaner(url)).path))[-120:] or "shard"
     return f"{digest}-{base}"
@@ -140,8 +143,8 @@ class FileCache:
                 if self.handler(exn):
                     continue
                 return
-            with stream:
-                yield {"url": url, "stream": stream, "local_path": path}
+            yield {"url": url, "stream": stream, "local_path": path}
+            del stream  # it stays open as long as somebody has it
 
 
 class StreamingOpen:
@@ -155,3 +158,28 @@ class StreamingOpen:
                 (url if isinstance(url, dict) else {"url": url} for url in urls), handler=self.handler):
             local = tariterators.local_path_of(source["url"])
             yield source if local is None else {**source, "local_path": local}
+
+
+def cached_url_opener(data: Iterable[Any], handler: Callable[[BaseException], bool] = reraise_exception, cache_size: float = -1,
+                      cache_dir: Optional[str] = None, url_to_name: Callable[[str], str] = pipe_cleaner,
+                      validator: Optional[Callable[[str], bool]] = None, verbose: bool = False,
+                      always: bool = False) -> Iterator[dict]:
+    """{"url": …} to streams through the cache, for programs of WebDataset's earlier versions."""
+    if always:
+        raise UnsupportedError("local files are not copied into the cache", hint="leave out always=True")
+    return FileCache(cache_dir, url_to_name=url_to_name, verbose=verbose, validator=validator, handler=handler,
+                     cache_size=cache_size)(data)
+
+
+def cached_tarfile_samples(src: Iterable[Any], handler: Callable[[BaseException], bool] = reraise_exception,
+                           cache_size: float = -1, cache_dir: Optional[str] = None,
+                           url_to_name: Callable[[str], str] = pipe_cleaner, verbose: bool = False, always: bool = False,
+                           select_files: Optional[Callable[[str], bool]] = None,
+                           rename_files: Optional[Callable[[str], str]] = None) -> Iterator[dict]:
+    """{"url": …} to samples through the cache."""
+    streams = cached_url_opener(src, handler, cache_size, cache_dir, url_to_name, None, verbose, always)
+    files = tariterators.tar_file_expander(streams, handler=handler, select_files=select_files, rename_files=rename_files)
+    return tariterators.group_by_keys(files, handler=handler)
+
+
+cached_tarfile_to_samples = pipelinefilter(cached_tarfile_samples)

@@ -8,11 +8,13 @@ import warnings
 from typing import Any, Callable, Iterable, Iterator, Optional
 from urllib.parse import urlparse
 
+from .. import arguments
+from ..errors import InvalidTypeError
 from . import autodecode, cache, filters, shardlists, tariterators
 from .filters import default_collation_fn
 from .handlers import reraise_exception
 from .pipeline import DataPipeline
-from .pytorch import DataLoader
+from .pytorch import DataLoader, IterableDataset
 from .utils import PipelineStage, is_iterable
 
 
@@ -22,12 +24,14 @@ class FluidInterface:
     compose: Callable[..., Any]
 
     def batched(self, batchsize: int, collation_fn: Optional[Callable] = default_collation_fn, partial: bool = True):
+        arguments.count("batchsize", batchsize)
         return self.compose(filters.batched(batchsize, collation_fn=collation_fn, partial=partial))
 
     def unbatched(self):
         return self.compose(filters.unbatched())
 
     def listed(self, batchsize: int, partial: bool = True):
+        arguments.count("batchsize", batchsize)
         return self.compose(filters.listed(batchsize, partial=partial))
 
     def unlisted(self):
@@ -37,6 +41,9 @@ class FluidInterface:
         return self.compose(filters.log_keys(logfile))
 
     def shuffle(self, size: int, **kw: Any):
+        if size is True:
+            raise InvalidTypeError("shuffle(True) does not say how many samples to shuffle among",
+                                   hint="give their number, such as shuffle(1000); 0 or False for none")
         return self if size is None or size < 1 else self.compose(filters.shuffle(size, **kw))
 
     def map(self, f: Callable, handler: Callable = reraise_exception):
@@ -66,6 +73,7 @@ class FluidInterface:
         return self.compose(filters.rename(**kw))
 
     def rsample(self, p: float = 0.5):
+        arguments.real("p", p)
         return self.compose(filters.rsample(p))
 
     def rename_keys(self, *args: Any, **kw: Any):
@@ -79,6 +87,9 @@ class FluidInterface:
 
     def mcached(self):
         return self.compose(filters.Cached())
+
+    def lmdb_cached(self, *args: Any, **kw: Any):
+        return self.compose(filters.LMDBCached(*args, **kw))
 
 
 def check_empty(source: Iterable) -> Iterator:
@@ -174,12 +185,16 @@ class WebDataset(DataPipeline, FluidInterface):
         return shardshuffle
 
     def _shards(self, urls: Any, resampled: bool, deterministic: bool) -> Any:
-        if isinstance(urls, dict) or (isinstance(urls, str) and urls.endswith((".yaml", ".yml", ".json"))):
-            raise ValueError(f"{urls!r}: dataset descriptions are not read; name the shards")
+        if isinstance(urls, IterableDataset):
+            return urls  # a list of shards already, in an order of its own
+        if isinstance(urls, dict) or (isinstance(urls, str) and urls.endswith((".yaml", ".yml"))):
+            return shardlists.MultiShardSample(urls)
+        if isinstance(urls, str) and urls.endswith(".json"):
+            raise ValueError(f"{urls!r}: this kind of dataset description is not read; name the shards")
         if isinstance(urls, os.PathLike):
             urls = os.fspath(urls)
         if isinstance(urls, str) and urlparse(urls).scheme in ("", "file") and urls.endswith("/"):
-            urls = shardlists.DirectoryShardList(urlparse(urls).path).urls
+            urls = shardlists.archives_in(urlparse(urls).path)
         if not isinstance(urls, str) and not is_iterable(urls):
             raise ValueError(f"urls are a string or a list of strings, not {type(urls).__name__}")
         if resampled:

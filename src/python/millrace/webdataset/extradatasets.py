@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from typing import Any, Iterable, Iterator
 
+from .. import arguments
 from .pytorch import IterableDataset
 
 
@@ -10,7 +11,7 @@ class MockDataset(IterableDataset):
     """The same sample, `length` times: how fast is what comes behind?"""
 
     def __init__(self, sample: Any, length: int) -> None:
-        self.sample, self.length = sample, length
+        self.sample, self.length = sample, arguments.whole("length", length)
 
     def __iter__(self) -> Iterator:
         for _ in range(self.length):

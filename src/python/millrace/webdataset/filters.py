@@ -17,8 +17,11 @@ from typing import Any, Callable, Iterable, Iterator, List, Optional, Sequence
 
 import numpy as np
 
+from .. import arguments
+from ..errors import MissingFieldError
 from . import autodecode, utils
 from .handlers import reraise_exception
+from .lmdb_cache import LMDBCached  # noqa: F401: the place where WebDataset has it
 from .pytorch import is_tensor
 from .utils import PipelineStage, identity
 
@@ -68,6 +71,11 @@ def pipeline(source: Any, *args: Callable) -> Any:
     return compose(*args)(source)
 
 
+def no_such_field(sample: dict, *wanted: str) -> MissingFieldError:
+    return MissingFieldError(f"sample {sample.get('__key__')!r} of {sample.get('__url__')} has no field "
+                             f"{' or '.join(wanted)}; it has {', '.join(str(name) for name in sample)}", shard=sample.get("__url__"))
+
+
 def getfirst(a: dict, keys: Any, default: Any = None, missing_is_error: bool = True) -> Any:
     """The value of the first of "a;b;c" (or a list) that is there."""
     if isinstance(keys, str):
@@ -77,8 +85,7 @@ def getfirst(a: dict, keys: Any, default: Any = None, missing_is_error: bool = T
         if key in a:
             return a[key]
     if missing_is_error:
-        raise ValueError(f"sample {a.get('__key__')!r} of {a.get('__url__')} has none of {keys}; "
-                         f"it has {list(a)}")
+        raise no_such_field(a, *keys)
     return default
 
 
@@ -149,7 +156,7 @@ def _shuffle(data: Iterable, bufsize: int = 1000, initial: int = 100, rng: Optio
              seed: Any = None, handler: Any = None) -> Iterator:
     """A buffer from which random samples leave. It starts at `initial` and grows by one a sample up to `bufsize`,
     so the first sample comes soon."""
-    if bufsize is None or bufsize < 1:
+    if bufsize is None or arguments.no_truth("bufsize", bufsize) < 1:
         yield from data
         return
     if seed is not None:
@@ -185,11 +192,12 @@ class shuffle(PipelineStage):
     def __init__(self, bufsize: int = 1000, initial: int = 100, rng: Optional[random.Random] = None,
                  seed: Any = None, handler: Any = None) -> None:
         assert rng is None or seed is None, "shuffle: give rng or seed, not both"
-        self.bufsize, self.initial, self.rng, self.seed, self.epoch = bufsize, initial, rng, seed, -1
+        arguments.no_truth("bufsize", bufsize), arguments.no_truth("initial", initial)
+        self.bufsize, self.initial, self.rng, self.seed, self._count = bufsize, initial, rng, seed, utils.EpochCount()
 
     def run(self, src: Iterable) -> Iterator:
-        self.epoch += 1
-        seed = None if self.seed is None else _epoch_seed(self.seed, self.epoch)
+        epoch = self._count.begin(self.seed)
+        seed = None if self.seed is None else _epoch_seed(self.seed, epoch)
         return _shuffle(src, self.bufsize, self.initial, rng=self.rng, seed=seed)
 
     def __call__(self, data: Iterable) -> Iterator:
@@ -200,7 +208,8 @@ class detshuffle(PipelineStage):
     """shuffle whose order is a function of seed and epoch; every pass is the next epoch."""
 
     def __init__(self, bufsize: int = 1000, initial: int = 100, seed: Any = 0, epoch: int = -1) -> None:
-        self.bufsize, self.initial, self.seed, self.epoch = bufsize, initial, seed, epoch
+        arguments.no_truth("bufsize", bufsize), arguments.no_truth("initial", initial)
+        self.bufsize, self.initial, self.seed, self.epoch = bufsize, initial, seed, arguments.no_truth("epoch", epoch)
 
     def run(self, src: Iterable) -> Iterator:
         self.epoch += 1
@@ -210,7 +219,7 @@ class detshuffle(PipelineStage):
 
 def _rsample(data: Iterable, p: float = 0.5) -> Iterator:
     """Each sample with probability p."""
-    assert 0.0 <= p <= 1.0, f"rsample: {p} is no probability"
+    assert 0.0 <= arguments.real("p", p) <= 1.0, f"rsample: {p} is no probability"
     return (sample for sample in data if random.uniform(0.0, 1.0) < p)
 
 
@@ -254,6 +263,8 @@ def _map_dict(data: Iterable, handler: Handler = reraise_exception, **kw: Callab
 
     def change(sample: dict) -> dict:
         for key, f in kw.items():
+            if key not in sample:
+                raise no_such_field(sample, key)
             sample[key] = f(sample[key])
         return sample
 
@@ -385,6 +396,7 @@ def default_collation_fn(samples: Sequence, combine_tensors: bool = True, combin
 
 def _batched(data: Iterable, batchsize: int = 20, collation_fn: Optional[Callable] = default_collation_fn,
              partial: bool = True) -> Iterator:
+    batchsize = arguments.count("batchsize", batchsize)
     source = iter(data)
     while True:
         batch = list(itertools.islice(source, batchsize))

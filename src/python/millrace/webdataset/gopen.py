@@ -18,6 +18,9 @@ from .. import _core
 from ..errors import DeniedError, InvalidError, IoError
 from . import utils
 
+# What a program wants to see beside its errors; WebDataset's users fill it with the name of their node.
+info: Dict[str, Any] = {}
+
 # A writer that closes the pipe early ends most programs with this status.
 _BROKEN_PIPE = 141
 
@@ -49,7 +52,8 @@ class Pipe(io.RawIOBase):
 
     def _check(self, status: int) -> None:
         if status not in (0, _BROKEN_PIPE):
-            raise IoError(f"pipe:{self.command} ended with status {status}", shard=f"pipe:{self.command}")
+            beside = f" {info}" if info else ""
+            raise IoError(f"pipe:{self.command} ended with status {status}{beside}", shard=f"pipe:{self.command}")
 
     def close(self) -> None:
         if self.closed:
@@ -86,6 +90,7 @@ class _Object(io.RawIOBase):
 
 
 def gopen_pipe(url: str, mode: str = "rb", bufsize: int = 8192, **kw: Any) -> Any:
+    utils.check_security("gopen_pipe: unsafe_gopen is False, cannot open pipe URLs")
     if not utils.allowed("pipe"):
         raise DeniedError(f"{url}: shell commands are not run", shard=url,
                           hint="set MILLRACE_ALLOW_PIPE=1 if you trust who wrote this address")
@@ -115,8 +120,7 @@ def rewrite_url(url: str) -> str:
     rules = os.environ.get("GOPEN_REWRITE")
     if not rules:
         return url
-    if utils.enforce_security:
-        raise ValueError("GOPEN_REWRITE is set, which WDS_SECURE forbids")
+    utils.check_security("rewrite_url: unsafe_gopen is False, cannot rewrite URLs using environment variables")
     for rule in rules.split(";"):
         pattern, _, text = rule.partition("=")
         rewritten = re.sub("^" + pattern, text, url)
@@ -138,6 +142,12 @@ def native_name(url: str) -> Optional[str]:
     return url if gopen_schemes.get(parsed.scheme) is gopen_native else None
 
 
+def check_local(url: str) -> None:
+    """Refuses local files where security is enforced."""
+    if urlparse(url).scheme in ("", "file"):
+        utils.check_security("gopen: unsafe_gopen is False, cannot open local files")
+
+
 def gopen(url: str, mode: str = "rb", bufsize: int = 8192, **kw: Any) -> Any:
     if mode not in ("rb", "wb"):
         raise ValueError(f"{url}: mode is rb or wb, not {mode}")
@@ -146,6 +156,7 @@ def gopen(url: str, mode: str = "rb", bufsize: int = 8192, **kw: Any) -> Any:
     url = rewrite_url(url)
     parsed = urlparse(url)
     if parsed.scheme in ("", "file"):
+        check_local(url)
         return open(url2pathname(parsed.path) if parsed.scheme else url, mode)
     return gopen_schemes.get(parsed.scheme, gopen_schemes["__default__"])(url, mode, bufsize, **kw)
 

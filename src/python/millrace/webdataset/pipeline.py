@@ -7,6 +7,7 @@ import sys
 import warnings
 from typing import Any, Iterator
 
+from .. import arguments
 from .pytorch import DataLoader, IterableDataset
 from .utils import PipelineStage
 
@@ -21,6 +22,7 @@ class DataPipeline(IterableDataset, PipelineStage):
         self.length = -1
         self.repetitions = 1
         self.nsamples = -1
+        self.goes_on = False
         for stage in args:
             if isinstance(stage, list):
                 self.pipeline.extend(stage)
@@ -72,21 +74,16 @@ class DataPipeline(IterableDataset, PipelineStage):
 
     def __iter__(self) -> Iterator:
         if self.repetitions != 1 and self.nsamples > 0:
-            return self._epoch()
+            return self._next_stretch() if self.goes_on else itertools.islice(self.iterator(), self.nsamples)
         return self.iterator()
 
-    def _epoch(self) -> Iterator:
-        """`nsamples` of an endless stream. The stream goes on from epoch to epoch, so that an epoch shorter than
-        the data set reaches all of it in the end."""
+    def _next_stretch(self) -> Iterator:
+        """`nsamples` of an endless stream that goes on from epoch to epoch."""
         endless = self.__dict__.get("_endless")
         taken = 0
         while taken < self.nsamples:
-            if endless is None:
-                endless = self.iterator()
-                fresh = True
-            else:
-                fresh = False
-            self.__dict__["_endless"] = endless
+            fresh = endless is None
+            endless = self.__dict__["_endless"] = self.iterator() if endless is None else endless
             for sample in itertools.islice(endless, self.nsamples - taken):
                 taken += 1
                 yield sample
@@ -118,21 +115,26 @@ class DataPipeline(IterableDataset, PipelineStage):
         if not silent:
             warnings.warn("with_length(n) only makes len() say n; the samples of an epoch stay the same",
                           stacklevel=2)
-        self.size = n
+        self.size = arguments.count("n", n, least=0)
         kind = type(self)
         if not hasattr(kind, "__len__"):
             self.__class__ = _with_length(kind)
         return self
 
-    def with_epoch(self, nsamples: int = -1, nbatches: int = -1) -> "DataPipeline":
-        """Epochs of so many samples (batches behind a batched stage), repeating the source as needed."""
+    def with_epoch(self, nsamples: int = -1, nbatches: int = -1, *, goes_on: bool = False) -> "DataPipeline":
+        """Epochs of so many samples (batches behind a batched stage), repeating the source as needed. Every epoch begins
+        at the beginning of the source; with `goes_on` where the last epoch ended, so that epochs shorter than the data set
+        reach all of it in the end."""
         self.repetitions = sys.maxsize
-        self.nsamples = max(nsamples, nbatches)
+        self.nsamples = max(arguments.count("nsamples", nsamples, least=-1), arguments.count("nbatches", nbatches, least=-1))
+        self.goes_on = goes_on
         return self
 
     def repeat(self, nepochs: int = -1, nbatches: int = -1) -> "DataPipeline":
+        nepochs = arguments.count("nepochs", nepochs, least=-1)
         self.repetitions = nepochs if nepochs > 0 else sys.maxsize
-        self.nsamples = nbatches
+        self.nsamples = arguments.count("nbatches", nbatches, least=-1)
+        self.goes_on = False
         return self
 
 

@@ -8,15 +8,16 @@ import random
 import re
 import sys
 import time
-from typing import Any, Callable, Iterable, Iterator, List, Optional
+from typing import Any, Callable, Iterable, Iterator, List, NamedTuple, Optional
 
+from .. import arguments
 from . import utils
 from .filters import pipelinefilter
 from .pytorch import IterableDataset
+from .shard_queue import DirectoryShardList, archives_in  # noqa: F401: WebDataset has it here
 from .utils import is_iterable
 
 _MOST_SUBSTITUTIONS = 10
-_ARCHIVES = ("*.tar", "*.tgz", "*.tar.gz", "*.tar.zst", "*.tar.bz2", "*.tar.xz")
 
 
 def envlookup(m: "re.Match[str]") -> str:
@@ -72,19 +73,21 @@ class SimpleShardList(IterableDataset):
     def __init__(self, urls: Any, seed: Any = None) -> None:
         super().__init__()
         self.urls = expand_source(urls)
+        if self.urls and isinstance(self.urls[0], dict):  # of another list of shards
+            self.urls = [source["url"] for source in self.urls]
         if not self.urls or not isinstance(self.urls[0], str):
             raise ValueError(f"no shards: {urls!r} names none")
         self.seed = time.time_ns() if seed is True else seed
-        self.epoch = -1
+        self._count = utils.EpochCount()
 
     def __len__(self) -> int:
         return len(self.urls)
 
     def __iter__(self) -> Iterator[dict]:
-        self.epoch += 1
+        epoch = self._count.begin(self.seed)
         urls = list(self.urls)
         if self.seed is not None:
-            random.Random(self.seed if self.epoch == 0 else f"{self.seed} {self.epoch}").shuffle(urls)
+            random.Random(self.seed if epoch == 0 else f"{self.seed} {epoch}").shuffle(urls)
         return ({"url": url} for url in urls)
 
 
@@ -99,7 +102,7 @@ class ResampledShards(IterableDataset):
         self.urls = expand_source(urls, max_urls)
         if empty_check and not self.urls:
             raise ValueError(f"no shards: {urls!r} names none")
-        self.nshards = nshards
+        self.nshards = arguments.no_truth("nshards", nshards)
         self.worker_seed = utils.pytorch_worker_seed if worker_seed is None else worker_seed
         self.deterministic = deterministic
         self.seed = seed
@@ -118,19 +121,87 @@ class ResampledShards(IterableDataset):
 ResampledShardList = ResampledShards
 
 
-class DirectoryShardList(SimpleShardList):
-    """The archives of a directory, by name."""
-
-    def __init__(self, path: str, pattern: Optional[str] = None, seed: Any = None) -> None:
-        patterns = utils.expand_braces(pattern) if pattern else _ARCHIVES
-        found = sorted({name for each in patterns for name in glob.glob(os.path.join(path, each))})
-        if not found:
-            raise ValueError(f"no shards: {path} has no file like {', '.join(patterns)}")
-        super().__init__(found, seed=seed)
+class _Source(NamedTuple):
+    name: str
+    urls: List[str]
+    choose: int  # so many in a pass, without repetition; 0: all
+    resample: int  # so many in a pass, drawn with replacement; 0: not
 
 
-def shardspec(spec: str) -> SimpleShardList:
-    return SimpleShardList(spec)
+class MultiShardSample(IterableDataset):
+    """Shards of several data sets, from a description in YAML or the same as a dict:
+
+        {"prefix": "data/", "datasets": [{"name": "a", "shards": "a-{00..99}.tar", "choose": 10}, …]}
+
+    Of each data set a pass takes all shards, or `choose` of them, or `resample` draws with replacement; all of them
+    together come in random order. set_epoch(n) makes the order of the next passes a function of n."""
+
+    _KEYS = {"prefix", "datasets", "buckets"}
+    _SOURCE_KEYS = {"name", "shards", "buckets", "choose", "resample"}
+
+    def __init__(self, fname: Any) -> None:
+        super().__init__()
+        self.rng = random.Random()
+        self.sources = self.parse_spec(fname)
+        if not any(source.urls for source in self.sources):
+            raise ValueError(f"no shards: {fname!r} names none")
+
+    def parse_spec(self, fname: Any) -> List[_Source]:
+        spec = fname
+        if not isinstance(fname, dict):
+            if not os.path.exists(fname):
+                raise ValueError(f"{fname}: there is no such description of shards")
+            import yaml
+
+            with open(fname) as stream:
+                spec = yaml.safe_load(stream)
+        if not isinstance(spec, dict) or "datasets" not in spec:
+            raise ValueError(f"{fname}: a description of shards has a list of datasets")
+        self._check_keys(spec, self._KEYS)
+        return [self._source(spec, one) for one in spec["datasets"]]
+
+    @staticmethod
+    def _check_keys(given: dict, known: set) -> None:
+        for key in given:
+            if key not in known:
+                raise ValueError(f"{key!r} means nothing in a description of shards: there are {', '.join(sorted(known))}")
+
+    def _source(self, spec: dict, one: dict) -> _Source:
+        self._check_keys(one, self._SOURCE_KEYS)
+        buckets = one.get("buckets", spec.get("buckets", [])) or [""]
+        buckets = [buckets] if isinstance(buckets, str) else buckets
+        if len(buckets) != 1:
+            raise ValueError(f"{buckets}: a data set has one bucket")
+        shards = [one["shards"]] if isinstance(one["shards"], str) else one["shards"]
+        place = envsubst(spec.get("prefix", "")) + os.path.join(envsubst(buckets[0]), "")
+        urls = [place + name for shard in shards for name in utils.expand_braces(envsubst(shard))]
+        name = one.get("name", "@" + buckets[0])
+        choose, resample = (arguments.whole(key, max(one.get(key, 0), 0)) for key in ("choose", "resample"))
+        if choose and resample:
+            raise ValueError(f"{name}: choose and resample exclude each other")
+        if choose > len(urls):
+            raise ValueError(f"{name}: {choose} of {len(urls)} shards cannot be chosen")
+        return _Source(name, urls, choose, resample)
+
+    def set_epoch(self, seed: Any) -> None:
+        self.rng = random.Random(seed)
+
+    def get_shards_for_epoch(self) -> List[str]:
+        shards: List[str] = []
+        for source in self.sources:
+            if source.resample:
+                shards += self.rng.choices(source.urls, k=source.resample)
+            else:
+                shards += self.rng.sample(source.urls, source.choose) if source.choose else source.urls
+        self.rng.shuffle(shards)
+        return shards
+
+    def __iter__(self) -> Iterator[dict]:
+        return ({"url": url} for url in self.get_shards_for_epoch())
+
+
+def shardspec(spec: str) -> IterableDataset:
+    return MultiShardSample(spec) if spec.endswith((".yaml", ".yml")) else SimpleShardList(spec)
 
 
 # -- stages --------------------------------------------------------------------------------------------------

@@ -37,7 +37,7 @@ def valid_sample(sample: Any) -> bool:
 def shard_samples(url: str, handler: Handler = reraise_exception, tags: Optional[dict] = None,
                   name: Optional[str] = None, fields: Optional[Iterable[str]] = None) -> Iterator[dict]:
     """One shard's samples. Faults of single samples and the end by damage go to the handler; the generator's value
-    says whether to go on with other shards."""
+    says whether to go on with other shards: damage ends its own shard only, whatever the handler says."""
     tags = {"__url__": url, **(tags or {})}
     stream = None
     try:
@@ -54,7 +54,7 @@ def shard_samples(url: str, handler: Handler = reraise_exception, tags: Optional
             except StopIteration:
                 return True
             except Exception as exn:
-                return bool(handler(exn))
+                return bool(handler(exn)) or isinstance(exn, CorruptError)
             if samples.fault is not None and not handler(samples.fault):
                 return False
             yield sample
@@ -74,6 +74,8 @@ def tarfile_samples(src: Iterable[dict], handler: Handler = reraise_exception,
         yield from group_by_keys(files, handler=handler)
         return
     for source in src:
+        if source["url"] != "-":
+            gopen.check_local(gopen.rewrite_url(source["url"]))
         goes_on = yield from shard_samples(source["url"], handler)
         if not goes_on:
             return
@@ -85,7 +87,7 @@ tarfile_to_samples = filters.pipelinefilter(tarfile_samples)
 # -- the same in steps -------------------------------------------------------------------------------------------
 
 def url_opener(data: Iterable[Dict[str, Any]], handler: Handler = reraise_exception, **kw: Any) -> Iterator[dict]:
-    """Adds a "stream" to each {"url": …}."""
+    """Adds a "stream" to each {"url": …}. It stays open as long as somebody has it."""
     for source in data:
         assert isinstance(source, dict) and "url" in source, f"url_opener: {source!r} has no url"
         try:
@@ -94,8 +96,8 @@ def url_opener(data: Iterable[Dict[str, Any]], handler: Handler = reraise_except
             if handler(exn):
                 continue
             return
-        with stream:
-            yield {**source, "stream": stream}
+        yield {**source, "stream": stream}
+        del stream
 
 
 def tar_file_iterator(fileobj: Any, skip_meta: Optional[str] = _META, handler: Handler = reraise_exception,
@@ -120,26 +122,33 @@ def tar_file_iterator(fileobj: Any, skip_meta: Optional[str] = _META, handler: H
                 yield {"fname": fname, "data": data}
 
 
-class _Cut(dict):
-    """An end-of-shard marker, empty like the others, of a shard that ended by damage in the file `member`."""
+class EndOfShard(dict):
+    """What comes behind the last file of a shard: an empty dict. To programs that take it for a file, it is one without
+    a name, which belongs to no sample. `cut` says that the shard ended by damage, in the file `member` if that is known."""
 
-    def __init__(self, member: Optional[str]) -> None:
+    _FILE = {"fname": "", "data": b""}
+
+    def __init__(self, cut: bool = False, member: Optional[str] = None) -> None:
         super().__init__()
-        self.member = member
+        self.cut, self.member = cut, member
+
+    def __missing__(self, name: str) -> Any:
+        return self._FILE[name]
 
 
 def _is_whole(sample: Optional[dict], end: dict, keys: Callable[[str], tuple]) -> bool:
     """Whether a sample at the end of its shard has all its files: damage in a file of its own says no."""
     if not valid_sample(sample):
         return False
-    return not isinstance(end, _Cut) or (end.member is not None and keys(end.member)[0] != sample["__key__"])
+    return not getattr(end, "cut", False) or (end.member is not None and keys(end.member)[0] != sample["__key__"])
 
 
 def tar_file_expander(data: Iterable[Dict[str, Any]], handler: Handler = reraise_exception,
                       select_files: Optional[Callable[[str], bool]] = None,
                       rename_files: Optional[Callable[[str], str]] = None,
                       eof_value: Optional[Any] = {}) -> Iterator[dict]:
-    """The files of each {"url": …, "stream": …}, and `eof_value` behind the last one of each."""
+    """The files of each {"url": …, "stream": …}, and `eof_value` behind the last one of each. Damage ends its own shard
+    only, whatever the handler says."""
     for source in data:
         url, local_path = source["url"], source.get("local_path")
         try:
@@ -150,13 +159,13 @@ def tar_file_expander(data: Iterable[Dict[str, Any]], handler: Handler = reraise
                     file["__local_path__"] = local_path
                 yield file
         except Exception as exn:
-            if not handler(exn):
+            if not handler(exn) and not isinstance(exn, CorruptError):
                 return
             if eof_value is not None:
-                yield _Cut(getattr(exn, "member", None))
+                yield EndOfShard(cut=True, member=getattr(exn, "member", None))
             continue
         if eof_value is not None:
-            yield eof_value
+            yield EndOfShard() if eof_value == {} else eof_value
 
 
 def group_by_keys(data: Iterable[Dict[str, Any]], keys: Callable[[str], tuple] = base_plus_ext, lcase: bool = True,
@@ -218,4 +227,3 @@ def shardlist(urls: Any, *, shuffle: bool = False) -> Iterator[dict]:
     from . import shardlists
 
     return iter(shardlists.SimpleShardList(urls, seed=True if shuffle else None))
-

@@ -10,6 +10,7 @@ import sys
 from typing import Any, Callable, Iterable, Iterator, List, Optional, Tuple
 
 from .. import _core
+from ..errors import SecurityError
 
 
 def _flag(name: str) -> bool:
@@ -20,9 +21,19 @@ def _flag(name: str) -> bool:
 enforce_security = _flag("WDS_SECURE")
 
 
+def is_secure() -> bool:
+    """Whether WDS_SECURE was said when the program began or since, or enforce_security was set."""
+    return enforce_security or _flag("WDS_SECURE")
+
+
+def check_security(refusal: str) -> None:
+    if is_secure():
+        raise SecurityError(refusal, hint="WDS_SECURE or utils.enforce_security asks for that")
+
+
 def allowed(what: str) -> bool:
     """Whether MILLRACE_ALLOW_PICKLE=1 or MILLRACE_ALLOW_PIPE=1 was said."""
-    return _flag(f"MILLRACE_ALLOW_{what.upper()}") and not enforce_security and not _flag("WDS_SECURE")
+    return _flag(f"MILLRACE_ALLOW_{what.upper()}") and not is_secure()
 
 
 class PipelineStage:
@@ -33,6 +44,19 @@ class PipelineStage:
 
     def invoke(self, *args: Any, **kw: Any) -> Iterator:
         raise NotImplementedError(f"{type(self).__name__} defines neither run nor invoke")
+
+
+class EpochCount:
+    """Which pass comes next. A seed that was set anew begins to count again: programs that seed by epoch get the order
+    that their seed means."""
+
+    def __init__(self) -> None:
+        self.epoch, self._seed = -1, None
+
+    def begin(self, seed: Any) -> int:
+        self.epoch = self.epoch + 1 if seed == self._seed else 0
+        self._seed = seed
+        return self.epoch
 
 
 def identity(x: Any) -> Any:

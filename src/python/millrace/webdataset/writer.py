@@ -12,12 +12,14 @@ import json
 import os
 import tarfile
 import tempfile
+import weakref
 from typing import Any, Callable, Dict, Optional, Union
 from urllib.parse import urlparse
 
 import numpy as np
 
-from .. import _core
+from .. import _core, arguments
+from ..writers import Unfinished
 from . import gopen
 
 
@@ -241,13 +243,18 @@ class TarWriter:
         if isinstance(target, str) and not by_engine and compress is None and target.endswith("gz"):
             compress = "gz"
         self.stream = fileobj
-        self._file: Any = (_EngineFile(target, compress) if by_engine else
-                           _TarfileFile(target, "gz" if compress is True else compress, facts, format))
+        file: Any = (_EngineFile(target, compress) if by_engine else
+                     _TarfileFile(target, "gz" if compress is True else compress, facts, format))
+        self._unfinished = Unfinished(self, target if isinstance(target, str) else repr(target), file)
 
     def write(self, obj: dict) -> int:
         """Adds a sample; how many bytes its fields have."""
-        if self._file is None:
+        if not self._unfinished.open:
             raise ValueError("the TarWriter is closed")
+        with self._unfinished.adding() as target:
+            return self._write(obj, target)
+
+    def _write(self, obj: dict, target: Any) -> int:
         encoded = self.encoder(obj)
         if "__key__" not in encoded:
             raise ValueError("object must contain a __key__")
@@ -260,19 +267,16 @@ class TarWriter:
             if not isinstance(value, (bytes, bytearray, memoryview)):
                 raise ValueError(f"{name} doesn't map to a bytes after encoding ({type(value)})")
             fields[name] = value
-        self._file.add(encoded["__key__"], fields)
+        target.add(encoded["__key__"], fields)
         return sum(len(value) for value in fields.values())
 
     def close(self) -> None:
-        if self._file is not None:
-            file, self._file = self._file, None
-            file.finish()
+        if self._unfinished.open:
+            self._unfinished.finish()
 
     def abandon(self) -> None:
         """Ends without a trace (a stream keeps what it has got)."""
-        if self._file is not None:
-            file, self._file = self._file, None
-            file.abandon()
+        self._unfinished.abandon()
 
     def __enter__(self) -> "TarWriter":
         return self
@@ -284,19 +288,46 @@ class TarWriter:
             self.abandon()
 
 
+class _UnderWay:
+    """The shard that a ShardWriter fills: ended with its writer, as a TarWriter is."""
+
+    def __init__(self, fname: str, tarstream: TarWriter, opened: Any, post: Optional[Callable[[str], Any]]) -> None:
+        self.fname, self.tarstream, self.opened, self.post = fname, tarstream, opened, post
+
+    def finish(self) -> None:
+        self.tarstream.close()
+        if hasattr(self.opened, "close"):
+            self.opened.close()
+        if callable(self.post):
+            self.post(self.fname)
+
+    def end_forgotten(self) -> None:
+        unfinished = self.tarstream._unfinished
+        unfinished.end_forgotten()
+        if unfinished.finished:
+            self.finish()
+
+
 class ShardWriter:
-    """Samples to numbered shards ("train-%06d.tar"): the next begins once one has maxcount samples or maxsize bytes."""
+    """Samples to numbered shards ("train-%06d.tar"): the next begins once one has maxcount samples or maxsize bytes. One
+    that is forgotten is finished when it dies or the interpreter exits."""
 
     def __init__(self, pattern: str, maxcount: int = 100000, maxsize: float = 3e9,
                  post: Optional[Callable[[str], Any]] = None, start_shard: int = 0, verbose: int = 1,
                  opener: Optional[Callable[[str], Any]] = None, **kw: Any) -> None:
+        for name, value in (("maxcount", maxcount), ("maxsize", maxsize), ("start_shard", start_shard)):
+            arguments.no_truth(name, value)
         self.pattern, self.maxcount, self.maxsize, self.post = os.fspath(pattern), maxcount, maxsize, post
         self.verbose, self.opener, self.kw = verbose, opener, kw
         self.shard, self.total, self.count, self.size = start_shard, 0, 0, 0
         self.fname: Optional[str] = None
-        self.tarstream: Optional[TarWriter] = None
-        self._opened: Any = None
+        self._under_way: Optional[_UnderWay] = None
+        self._at_death: Any = None
         self.next_stream()
+
+    @property
+    def tarstream(self) -> Optional[TarWriter]:
+        return None if self._under_way is None else self._under_way.tarstream
 
     def next_stream(self) -> None:
         self.finish()
@@ -304,8 +335,10 @@ class ShardWriter:
         if self.verbose:
             print(f"# writing {self.fname} {self.count} {self.size / 1e9:.1f} GB {self.total}")
         self.shard += 1
-        self._opened = self.opener(self.fname) if self.opener else None
-        self.tarstream = TarWriter(self._opened if self.opener else self.fname, **self.kw)
+        opened = self.opener(self.fname) if self.opener else None
+        tarstream = TarWriter(opened if self.opener else self.fname, **self.kw)
+        self._under_way = _UnderWay(self.fname, tarstream, opened, self.post)
+        self._at_death = weakref.finalize(self, self._under_way.end_forgotten)
         self.count = self.size = 0
 
     def write(self, obj: dict) -> None:
@@ -318,14 +351,15 @@ class ShardWriter:
 
     def finish(self) -> None:
         """Completes the shard under way."""
-        if self.tarstream is None:
-            return
-        tarstream, self.tarstream = self.tarstream, None
-        tarstream.close()
-        if hasattr(self._opened, "close"):
-            self._opened.close()
-        if callable(self.post):
-            self.post(self.fname)
+        under_way = self._take()
+        if under_way is not None:
+            under_way.finish()
+
+    def _take(self) -> Optional[_UnderWay]:
+        under_way, self._under_way = self._under_way, None
+        if under_way is not None:
+            self._at_death.detach()
+        return under_way
 
     def close(self) -> None:
         self.finish()
@@ -336,6 +370,7 @@ class ShardWriter:
     def __exit__(self, kind: Any, *_: Any) -> None:
         if kind is None:
             self.close()
-        elif self.tarstream is not None:
-            self.tarstream.abandon()
-            self.tarstream = None
+            return
+        under_way = self._take()
+        if under_way is not None:
+            under_way.tarstream.abandon()
