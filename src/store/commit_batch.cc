@@ -85,26 +85,14 @@ CommitBatch::DriveWrites& CommitBatch::writes_for(const std::shared_ptr<Drive>& 
 }
 
 Status CommitBatch::judge(const Change& change, const Lookup& lookup) const {
-  const Condition& condition = change.condition;
-  if (!condition.only_if_absent && !condition.only_if_etag) return {};
+  if (!change.condition.is_any()) return {};
   // A record that cannot be read may be the newest.
   if (lookup.error) return lookup.error->copy();
   // A tombstone is newer than anything on a drive that is missing; without any record it may hold the object.
   if (lookup.found.empty() && !map_->missing.empty())
     return Core::not_found(*map_, change.bucket, change.key);
   const Found* current = lookup.current();
-  if (condition.only_if_absent && current != nullptr) {
-    return make_error(Code::kExists, "PreconditionFailed: {}/{} exists", change.bucket, change.key);
-  }
-  if (condition.only_if_etag) {
-    if (current == nullptr)
-      return make_error(Code::kNotFound, "{}/{}: there is no such object", change.bucket, change.key);
-    if (*condition.only_if_etag != "*" && *condition.only_if_etag != current->record.etag) {
-      return make_error(Code::kExists, "PreconditionFailed: {}/{} has the etag {}", change.bucket, change.key,
-                        current->record.etag);
-    }
-  }
-  return {};
+  return change.condition.judge(change.bucket, change.key, current == nullptr ? nullptr : &current->record);
 }
 
 Status CommitBatch::plan(Outcome& outcome, KeyState& state) {
@@ -149,7 +137,7 @@ Status CommitBatch::plan_put(Outcome& outcome, KeyState& state) {
   if (change.record.version == 0) change.record.version = core_.clock.next();
   const bool superseded =
       !state.lookup.found.empty() && state.lookup.found.front().record.version > change.record.version;
-  const bool conditional = change.condition.only_if_absent || change.condition.only_if_etag;
+  const bool conditional = change.condition.is_any();
   if (superseded && conditional) {
     return make_error(Code::kUnavailable, "{}/{}: another writer was at work at the same time", change.bucket,
                       change.key);
