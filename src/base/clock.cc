@@ -116,4 +116,20 @@ Result<int64_t> parse_http_date(std::string_view text) {
   return make_error(Code::kInvalid, "\"{}\" is not an HTTP date", copy.substr(0, 64));
 }
 
+Result<int64_t> parse_iso_date(std::string_view text) {
+  const std::string copy(text);
+  std::tm parts{};
+  const char* rest = ::strptime(copy.c_str(), "%Y-%m-%dT%H:%M:%S", &parts);
+  const auto bad = [&] { return make_error(Code::kInvalid, "\"{}\" is not a date", copy.substr(0, 64)); };
+  if (rest == nullptr) return bad();
+  int64_t milliseconds = 0;
+  if (*rest == '.') {
+    int64_t unit = 100;
+    for (++rest; *rest >= '0' && *rest <= '9'; ++rest, unit /= 10) milliseconds += (*rest - '0') * unit;
+  }
+  const std::string_view zone = rest;
+  if (zone != "Z" && zone != "+00:00" && !zone.empty()) return bad();
+  return static_cast<int64_t>(::timegm(&parts)) * 1000 + milliseconds;
+}
+
 }  // namespace millrace

@@ -20,5 +20,6 @@ double process_cpu_seconds();  // of all threads, user and system
 std::string format_http_date(int64_t wall_ms);  // "Sun, 15 Nov 2026 22:50:34 GMT"
 std::string format_iso_date(int64_t wall_ms);   // "2026-11-15T22:50:34.123Z"
 Result<int64_t> parse_http_date(std::string_view text);
+Result<int64_t> parse_iso_date(std::string_view text);  // the fraction may be missing, the zone is UTC
 
 }  // namespace millrace

@@ -257,11 +257,27 @@ Result<std::string> read_file(const std::string& path, uint64_t most_bytes) {
   }
 }
 
+Status give_to_owner_of(const File& file, const std::string& path) {
+  struct stat wanted{};
+  if (::stat(path.c_str(), &wanted) != 0) return errno_error("looking at", path);
+  struct stat facts{};
+  if (::fstat(file.descriptor(), &facts) != 0) return errno_error("looking at", file.name());
+  if (facts.st_uid == wanted.st_uid && facts.st_gid == wanted.st_gid) return {};
+  // Only root can, and only for root it matters: others own what they may write.
+  if (::geteuid() == 0 && ::fchown(file.descriptor(), wanted.st_uid, wanted.st_gid) != 0)
+    return errno_error("changing the owner of", file.name());
+  return {};
+}
+
 Status write_secret_file(const std::string& path, std::string_view bytes) {
   AtomicFile file = MR_TRY(AtomicFile::create(path));
-  if (::fchmod(file.file().descriptor(), S_IRUSR | S_IWUSR) != 0) {
+  struct stat before{};
+  const bool there = ::stat(path.c_str(), &before) == 0;
+  const mode_t mode = there ? before.st_mode & (S_IRUSR | S_IWUSR) : S_IRUSR | S_IWUSR;
+  if (::fchmod(file.file().descriptor(), mode) != 0) {
     return make_system_error(errno, "protecting " + path);
   }
+  MR_TRY(give_to_owner_of(file.file(), there ? path : directory_of(path)));
   MR_TRY(file.file().write_all(bytes));
   return file.finish();
 }

@@ -97,7 +97,10 @@ std::optional<FileIdentity> find_identity(const std::string& path);
 
 Result<std::string> read_file(const std::string& path, uint64_t most_bytes);
 Status write_file_atomically(const std::string& path, std::string_view bytes);
-// The same for secrets: readable by their owner only, from the first byte on.
+// Root writes for others too: the file gets the owner of what is at that path.
+Status give_to_owner_of(const File& file, const std::string& path);
+// The same for secrets: readable by their owner only, from the first byte on. Owner and mode of the file that
+// it replaces stay; a new one belongs to the owner of its directory.
 Status write_secret_file(const std::string& path, std::string_view bytes);
 Status remove_file_if_present(const std::string& path);
 bool file_exists(const std::string& path);

@@ -32,4 +32,36 @@ uint64_t Hasher::value() const {
   return XXH3_64bits_digest(&state_->state);
 }
 
+struct XxDigest::State {
+  XXH64_state_t old;
+  XXH3_state_t state;
+};
+
+XxDigest::XxDigest(XxKind kind) : kind_(kind), state_(std::make_unique<State>()) {
+  if (kind == XxKind::kXxh64) XXH64_reset(&state_->old, 0);
+  if (kind == XxKind::kXxh3) XXH3_64bits_reset(&state_->state);
+  if (kind == XxKind::kXxh128) XXH3_128bits_reset(&state_->state);
+}
+XxDigest::XxDigest(XxDigest&&) noexcept = default;
+XxDigest& XxDigest::operator=(XxDigest&&) noexcept = default;
+XxDigest::~XxDigest() = default;
+
+void XxDigest::add(std::string_view bytes) {
+  if (kind_ == XxKind::kXxh64) XXH64_update(&state_->old, bytes.data(), bytes.size());
+  if (kind_ == XxKind::kXxh3) XXH3_64bits_update(&state_->state, bytes.data(), bytes.size());
+  if (kind_ == XxKind::kXxh128) XXH3_128bits_update(&state_->state, bytes.data(), bytes.size());
+}
+
+std::string XxDigest::value() const {
+  if (kind_ == XxKind::kXxh128) {
+    XXH128_canonical_t canonical;
+    XXH128_canonicalFromHash(&canonical, XXH3_128bits_digest(&state_->state));
+    return {reinterpret_cast<const char*>(canonical.digest), sizeof canonical.digest};
+  }
+  XXH64_canonical_t canonical;
+  XXH64_canonicalFromHash(
+      &canonical, kind_ == XxKind::kXxh64 ? XXH64_digest(&state_->old) : XXH3_64bits_digest(&state_->state));
+  return {reinterpret_cast<const char*>(canonical.digest), sizeof canonical.digest};
+}
+
 }  // namespace millrace

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <string_view>
 
 namespace millrace {
@@ -25,6 +26,26 @@ class Hasher {
 
  private:
   struct State;
+  std::unique_ptr<State> state_;
+};
+
+// The members of the xxHash family that clients send as checksums.
+enum class XxKind { kXxh64, kXxh3, kXxh128 };
+
+// The digest of a stream in the family's canonical form: 8 or 16 bytes, the highest first.
+class XxDigest {
+ public:
+  explicit XxDigest(XxKind kind);
+  XxDigest(XxDigest&&) noexcept;
+  XxDigest& operator=(XxDigest&&) noexcept;
+  ~XxDigest();
+
+  void add(std::string_view bytes);
+  std::string value() const;
+
+ private:
+  struct State;
+  XxKind kind_;
   std::unique_ptr<State> state_;
 };
 

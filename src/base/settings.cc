@@ -125,9 +125,10 @@ void Settings::add(std::string name, bool& value, std::string help) {
   option.name = std::move(name);
   option.help = std::move(help);
   option.parse = [&value](const std::string& text) -> Status {
-    if (text != "true" && text != "false")
+    const bool on = text == "true" || text == "on";
+    if (!on && text != "false" && text != "off")
       return make_error(Code::kInvalid, "\"{}\" is neither true nor false", text);
-    value = text == "true";
+    value = on;
     return {};
   };
   option.print = [&value] { return std::string(value ? "true" : "false"); };

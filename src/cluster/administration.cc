@@ -262,7 +262,7 @@ net::Task<Status> administer(Call& call, NodeView view) {
   if (get && what == "ready") co_return co_await tell_ready(call);
   const bool may_look = call.caller.open || call.caller.key != nullptr || call.connection.is_loopback();
   const bool may_change = call.caller.may(Right::kAdmin, "");
-  const bool foreign = call.request().find("origin").has_value();
+  const bool foreign = call.request().find("origin").has_value() || from_foreign_page(call.request());
   if (get ? !may_look : (!may_change || foreign)) {
     Refusal refusal{"AccessDenied", "administration needs a key with the right to it",
                     "millrace keys create --admin"};

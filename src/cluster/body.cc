@@ -15,18 +15,56 @@ constexpr size_t kChunkBuffer = 128 << 10;
 
 Result<std::string> decode_digest(std::string_view text, net::DigestKind kind, std::string_view name) {
   auto raw = net::from_base64(text);
-  const size_t length = kind == net::DigestKind::kMd5         ? 16
-                        : kind == net::DigestKind::kSha1      ? 20
-                        : kind == net::DigestKind::kSha256    ? 32
-                        : kind == net::DigestKind::kCrc64Nvme ? 8
-                                                              : 4;
+  const size_t length = net::digest_bytes(kind);
   if (!raw || raw->size() != length) {
     return make_error(Code::kInvalid, "InvalidDigest: {} is not the base64 of {} bytes", name, length);
   }
   return raw;
 }
 
+// Whether the Content-Encoding says that the body comes in aws-chunked form.
+bool says_aws_chunked(const net::RequestHead& request) {
+  for (const std::string& word : split_words(request.get("content-encoding"))) {
+    if (net::equal_names(word, "aws-chunked")) return true;
+  }
+  return false;
+}
+
 }  // namespace
+
+std::vector<store::NameValue> claimed_checksums(const Call& call) {
+  std::vector<store::NameValue> claims;
+  for (const net::HeaderView& header : call.request().headers) {
+    if (header.name.size() < 15) continue;
+    std::string name = lower_case(header.name);
+    if (net::find_checksum_kind(name)) claims.emplace_back(std::move(name), header.value);
+  }
+  for (const auto& [name, value] : call.query) {
+    std::string lower = lower_case(name);
+    if (net::find_checksum_kind(lower)) claims.emplace_back(std::move(lower), value);
+  }
+  return claims;
+}
+
+Status UploadBody::expect_checksums(const Call& call) {
+  if (const auto md5 = call.request().find("content-md5")) {
+    std::string raw = MR_TRY(decode_digest(*md5, net::DigestKind::kMd5, "Content-MD5"));
+    expected_.push_back({net::Digest(net::DigestKind::kMd5), std::move(raw), "", "BadDigest"});
+  }
+  for (const auto& [name, value] : claimed_checksums(call)) {
+    const net::DigestKind kind = *net::find_checksum_kind(name);
+    std::string raw = MR_TRY(decode_digest(value, kind, name));
+    expected_.push_back({net::Digest(kind), std::move(raw), name, "BadDigest"});
+  }
+  for (const std::string& name : split_words(lower_case(call.request().get("x-amz-trailer")))) {
+    const auto kind = net::find_checksum_kind(name);
+    if (!kind)
+      return make_error(Code::kUnsupported, "NotImplemented: trailer {} is not a checksum that is known here",
+                        printable(name, 64));
+    expected_.push_back({net::Digest(*kind), "", name, "BadDigest"});
+  }
+  return {};
+}
 
 Result<UploadBody> UploadBody::open(const Call& call, store::EtagMode mode) {
   const net::RequestHead& request = call.request();
@@ -62,25 +100,13 @@ Result<UploadBody> UploadBody::open(const Call& call, store::EtagMode mode) {
     body.expected_.push_back(
         {net::Digest(net::DigestKind::kSha256), raw.take(), "", "XAmzContentSHA256Mismatch"});
   }
-  if (const auto md5 = request.find("content-md5")) {
-    std::string raw = MR_TRY(decode_digest(*md5, net::DigestKind::kMd5, "Content-MD5"));
-    body.expected_.push_back({net::Digest(net::DigestKind::kMd5), std::move(raw), "", "BadDigest"});
+  if (!body.chunks_ && says_aws_chunked(request)) {
+    return make_error(
+        Code::kInvalid,
+        "InvalidRequest: the body is said to be aws-chunked, but x-amz-content-sha256 is not one of "
+        "the STREAMING-… forms");
   }
-  for (const net::HeaderView& header : request.headers) {
-    if (header.name.size() < 15) continue;
-    const std::string name = lower_case(header.name);
-    if (const auto kind = net::find_checksum_kind(name)) {
-      std::string raw = MR_TRY(decode_digest(header.value, *kind, name));
-      body.expected_.push_back({net::Digest(*kind), std::move(raw), name, "BadDigest"});
-    }
-  }
-  for (const std::string& name : split_words(lower_case(request.get("x-amz-trailer")))) {
-    const auto kind = net::find_checksum_kind(name);
-    if (!kind)
-      return make_error(Code::kInvalid, "InvalidRequest: trailer {} is not a checksum that is known here",
-                        printable(name, 64));
-    body.expected_.push_back({net::Digest(*kind), "", name, "BadDigest"});
-  }
+  MR_TRY(body.expect_checksums(call));
   if (body.size_.value_or(0) > store::kMaxObjectBytes) {
     return make_error(Code::kTooLarge, "objects have at most {} bytes", store::kMaxObjectBytes);
   }
@@ -105,7 +131,19 @@ void UploadBody::add_digests(std::string_view bytes, uint64_t total) {
   md5_->add(bytes);
 }
 
+// A checksum that nobody announced is not compared, and must not look as if it were.
+Status UploadBody::check_trailers() const {
+  if (!chunks_) return {};
+  for (const auto& [name, value] : chunks_->trailers()) {
+    if (std::ranges::find(expected_, name, &Expected::header) == expected_.end())
+      return make_error(Code::kInvalid, "InvalidRequest: x-amz-trailer does not announce the trailer {}",
+                        printable(name, 64));
+  }
+  return {};
+}
+
 Status UploadBody::check() {
+  MR_TRY(check_trailers());
   for (Expected& expected : expected_) {
     std::string wanted = expected.value;
     if (wanted.empty()) {
@@ -132,36 +170,42 @@ Status UploadBody::check() {
   return {};
 }
 
-net::Task<Result<std::string>> read_document(Call& call, size_t most) {
-  auto text = co_await call.connection.read_whole_body(most);
-  if (!text) co_return text;
-  const auto differs = [&](net::DigestKind kind, const Result<std::string>& wanted) {
-    return !wanted || net::digest(kind, *text) != *wanted;
-  };
+namespace {
+
+Status check_document(const Call& call, std::string_view text, Checksums checksums) {
   // The signature covers the digest, not the body: what is not compared here is not signed at all.
   const std::string_view payload = call.request().get("x-amz-content-sha256");
-  if (payload.size() == 64 && differs(net::DigestKind::kSha256, net::from_hex(payload))) {
-    co_return make_error(
-        Code::kInvalid,
-        "XAmzContentSHA256Mismatch: the body does not have the digest of x-amz-content-sha256");
+  if (payload.size() == 64) {
+    const auto wanted = net::from_hex(payload);
+    if (!wanted || net::digest(net::DigestKind::kSha256, text) != *wanted)
+      return make_error(
+          Code::kInvalid,
+          "XAmzContentSHA256Mismatch: the body does not have the digest of x-amz-content-sha256");
   }
-  const auto md5 = call.request().find("content-md5");
-  if (md5 && differs(net::DigestKind::kMd5, net::from_base64(*md5))) {
-    co_return make_error(Code::kInvalid, "BadDigest: the body does not have the MD5 of Content-MD5");
-  }
-  co_return text;
-}
-
-Status check_document(const Call& call, std::string_view text) {
-  for (const net::HeaderView& header : call.request().headers) {
-    const std::string name = lower_case(header.name);
-    const auto kind = net::find_checksum_kind(name);
-    if (!kind) continue;
-    const auto wanted = net::from_base64(header.value);
-    if (!wanted || net::digest(*kind, text) != *wanted)
+  std::vector<store::NameValue> claims;
+  if (checksums == Checksums::kOfDocument) claims = claimed_checksums(call);
+  if (const auto md5 = call.request().find("content-md5"))
+    claims.emplace_back(net::checksum_header(net::DigestKind::kMd5), *md5);
+  for (const auto& [name, value] : claims) {
+    const net::DigestKind kind = *net::find_checksum_kind(name);
+    if (net::digest(kind, text) != MR_TRY(decode_digest(value, kind, name)))
       return make_error(Code::kInvalid, "BadDigest: the body does not have the checksum of {}", name);
   }
   return {};
+}
+
+}  // namespace
+
+net::Task<Result<std::string>> read_document(Call& call, size_t most, Checksums checksums) {
+  if (call.request().get("x-amz-content-sha256").starts_with("STREAMING-")) {
+    co_return make_error(Code::kUnsupported,
+                         "NotImplemented: a document must come whole, not in aws-chunked form");
+  }
+  auto text = co_await call.connection.read_whole_body(most);
+  if (!text) co_return text;
+  auto checked = check_document(call, *text, checksums);
+  if (!checked) co_return checked.take_error();
+  co_return text;
 }
 
 net::Task<void> wait_for_space(Call& call, store::Writer& writer) {

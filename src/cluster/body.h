@@ -39,6 +39,8 @@ class UploadBody {
     std::string header;  // x-amz-checksum-…; empty for Content-MD5 and the signed SHA-256
     std::string refusal;
   };
+  Status expect_checksums(const Call& call);
+  Status check_trailers() const;
   void add_digests(std::string_view bytes, uint64_t total);
   Status check();
   net::Task<Status> receive_plain(Call& call, store::Writer& writer);
@@ -53,12 +55,14 @@ class UploadBody {
   std::vector<store::NameValue> checksums_;
 };
 
-// A body that is a small document, of at most `most` bytes, checked against x-amz-content-sha256 and
-// Content-MD5.
-net::Task<Result<std::string>> read_document(Call& call, size_t most);
+// The x-amz-checksum-… that a request claims, in headers or in the query of its link: names in lower case.
+std::vector<store::NameValue> claimed_checksums(const Call& call);
 
-// A document against the x-amz-checksum-… headers that came with it.
-Status check_document(const Call& call, std::string_view text);
+// A body that is a small document, of at most `most` bytes, checked against x-amz-content-sha256, Content-MD5
+// and x-amz-checksum-…. kOfObject: the checksums are those of the object that the document is about.
+enum class Checksums { kOfDocument, kOfObject };
+net::Task<Result<std::string>> read_document(Call& call, size_t most,
+                                             Checksums checksums = Checksums::kOfDocument);
 
 // The body into the writer, checked and committed.
 net::Task<Result<std::shared_ptr<const store::Object>>> receive_object(Call& call, UploadBody& body,

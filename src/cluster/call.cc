@@ -17,7 +17,6 @@ net::Task<Status> Call::refuse(Refusal refusal) {
     // Half an answer is out; only a cut connection tells the client that it is not whole.
     co_return make_error(Code::kUnavailable, "{}", refusal.message);
   }
-  const bool administrative = request().path.starts_with("/-/");
   net::HeadBuilder& head = connection.start(refusal.status());
   head.add("Content-Type", administrative ? "application/json" : "application/xml");
   if (refusal.status() == 503) head.add("Retry-After", "2");
@@ -58,6 +57,15 @@ net::Task<Status> Call::send_json(std::string body) {
 net::Task<Status> Call::send_empty(int status) {
   connection.start(status);
   co_return co_await connection.send({});
+}
+
+bool from_foreign_page(const net::RequestHead& request) {
+  const std::string_view site = request.get("sec-fetch-site");
+  if (!site.empty() && !net::equal_names(site, "same-origin") && !net::equal_names(site, "none")) return true;
+  const auto origin = request.find("origin");
+  if (!origin || origin->empty()) return false;
+  const size_t slashes = origin->find("://");
+  return slashes == std::string_view::npos || !net::equal_names(origin->substr(slashes + 3), request.host);
 }
 
 std::string quoted_etag(std::string_view etag) {

@@ -49,6 +49,8 @@ class Call {
   net::Connection& connection;
   std::string bucket;
   std::string key;
+  bool administrative = false;  // the path is one of /-/
+  bool in_host = false;         // the bucket is in the host, the path is the key
   std::vector<net::QueryItem> query;
   Caller caller;
   std::string operation = "other";  // for the meters
@@ -87,6 +89,9 @@ class Call {
         });
   }
 };
+
+// Whether a page of another origin sent the request: browsers say so.
+bool from_foreign_page(const net::RequestHead& request);
 
 std::string quoted_etag(std::string_view etag);
 // "\"abc\"", "W/\"abc\"" or abc -> abc

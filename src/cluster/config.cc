@@ -1,6 +1,8 @@
 // One sentence per setting.
 #include "cluster/config.h"
 
+#include "cluster/host.h"
+
 namespace millrace::cluster {
 
 Settings Config::settings() {
@@ -11,6 +13,13 @@ Settings Config::settings() {
       "data", data,
       "Directory of the node's own state: identity, keys, list of drives. Without drives also the data.");
   table.add("drives", drives, "Directories that hold the data, one per physical drive.");
+  table.add(
+      "domains", domains,
+      "Names of this node before which clients may put a bucket: BUCKET.DOMAIN. Requests to other names with "
+      "a dot are refused.");
+  table.add("short_names", short_names,
+            "Let buckets have names of one and two characters, and other names that S3 "
+            "does not allow.");
   table.add("insecure", insecure, "Let everyone do everything without keys, also beyond loopback.");
   table.add("tls", tls,
             "\"self-signed\" makes a certificate for trials; empty: tls_cert and tls_key, or plain HTTP.");
@@ -76,6 +85,7 @@ Status Config::check() const {
       {"scrub_cycle", store.scrub_cycle_seconds, 1, 100 * kYear},
       {"upload_expiry", store.upload_expiry_seconds, 1, 100 * kYear},
   };
+  MR_TRY(check_domains(domains));
   if (data.empty()) return make_error(Code::kInvalid, "data is empty: it is the node's own directory");
   for (const Range& range : ranges) {
     if (range.value >= range.least && range.value <= range.most) continue;

@@ -17,6 +17,8 @@ struct Config {
   std::string listen = "127.0.0.1:9400";
   std::string data = "./millrace-data";
   std::vector<std::string> drives;
+  std::vector<std::string> domains = {"localhost"};
+  bool short_names = false;
   bool insecure = false;
   std::string tls;
   std::string tls_cert;

@@ -16,26 +16,14 @@ namespace millrace::cluster {
 namespace {
 
 // A page in a browser on this machine can send requests here. What it sends says where the page came from.
-bool from_foreign_page(const net::RequestHead& request) {
-  const auto origin = request.find("origin");
-  if (!origin || origin->empty()) return net::equal_names(request.get("sec-fetch-site"), "cross-site");
-  const size_t slashes = origin->find("://");
-  return slashes == std::string_view::npos || origin->substr(slashes + 3) != request.get("host");
+bool from_page(const net::RequestHead& request) {
+  return request.find("origin") || request.find("sec-fetch-site");
 }
 
-// A page whose own name was made to point to this machine is of one origin with it. Its name gives it away:
-// whoever means this machine says localhost or an address.
-bool from_rebound_page(const net::RequestHead& request) {
-  if (!request.find("origin") && !request.find("sec-fetch-site")) return false;
-  std::string_view host = request.get("host");
-  host = host.substr(0, host.starts_with('[') ? host.find(']') + 1 : host.find(':'));
-  const bool is_address =
-      host.starts_with('[') || host.find_first_not_of("0123456789.") == std::string_view::npos;
-  return !is_address && !net::equal_names(host, "localhost");
-}
-
-net::SignedRequest signed_request(const net::RequestHead& request) {
+net::SignedRequest signed_request(const Call& call) {
+  const net::RequestHead& request = call.request();
   net::SignedRequest copy;
+  if (call.in_host) copy.host_bucket = call.bucket;
   copy.method = request.method;
   copy.path = request.path;
   copy.query = request.query;
@@ -89,7 +77,8 @@ Status check_signature(net::SignatureProblem problem, std::string_view date) {
 Gateway::Gateway(Services services, KeyFile& keys, GatewayOptions options)
     : services_(services),
       keys_(keys),
-      options_(options),
+      options_(std::move(options)),
+      hosts_(options_.domains),
       indexes_(services.store),
       started_us_(steady_us()) {}
 
@@ -118,10 +107,35 @@ void Gateway::log_access(const Call& call, uint64_t microseconds) const {
                      connection.bytes_sent(), "us", microseconds);
 }
 
+// A page whose own name was made to point to this machine is of one origin with it. Its name gives it away:
+// whoever means this machine says localhost, an address or a configured domain.
+Status Gateway::check_host(const Call& call, const HostName& host) const {
+  const net::RequestHead& request = call.request();
+  if (host.is_known()) return {};
+  const bool is_open_here = options_.loopback && is_open(*keys_.current());
+  if (is_open_here && from_page(request)) {
+    return make_error(Code::kDenied, "AccessDenied: web pages of other hosts have no access here")
+        .with_hint("use localhost or 127.0.0.1");
+  }
+  if (host.kind == HostName::Kind::kShort) return {};
+  // Whoever watches over the node may call it as he likes.
+  if (call.administrative && (request.method == "GET" || request.method == "HEAD")) return {};
+  const std::string name = printable(request.host.substr(0, request.host.find(':')), 200);
+  return make_error(
+             Code::kInvalid,
+             "InvalidRequest: this node does not know the host {}: the bucket could be in it or in the path",
+             name)
+      .with_hint(fmt::format("start the node with --set domains={}, or use its address", name));
+}
+
 Status Gateway::locate(Call& call) const {
   const net::RequestHead& request = call.request();
   if (!request.query.empty()) call.query = MR_TRY(net::parse_query(request.query));
-  if (request.path.starts_with("/-/") || request.path == "/-") return {};
+  const HostName host = hosts_.find(request.host);
+  call.in_host = host.kind == HostName::Kind::kBucket;
+  call.administrative = !call.in_host && (request.path.starts_with("/-/") || request.path == "/-");
+  MR_TRY(check_host(call, host));
+  if (call.administrative) return {};
   std::string path;
   if (request.path.find('%') == std::string_view::npos) {
     path = request.path;
@@ -132,9 +146,18 @@ Status Gateway::locate(Call& call) const {
   }
   if (path.empty() || path[0] != '/')
     return make_error(Code::kInvalid, "InvalidURI: the path does not start with /");
-  const size_t slash = path.find('/', 1);
-  call.bucket = path.substr(1, slash == std::string::npos ? std::string::npos : slash - 1);
-  if (slash != std::string::npos) call.key = path.substr(slash + 1);
+  if (call.in_host) {
+    call.bucket = host.bucket;
+    call.key = path.substr(1);
+  } else {
+    const size_t slash = path.find('/', 1);
+    call.bucket = path.substr(1, slash == std::string::npos ? std::string::npos : slash - 1);
+    if (slash != std::string::npos) call.key = path.substr(slash + 1);
+    if (slash == 1) {
+      return make_error(Code::kInvalid, "InvalidURI: the path begins with // and names no bucket")
+          .with_hint("the address before the path ends with a slash too many");
+    }
+  }
   if (call.key.size() > store::kMaxKeyBytes)
     return make_error(Code::kInvalid, "KeyTooLongError: keys have at most {} bytes", store::kMaxKeyBytes);
   if (!call.key.empty()) MR_TRY(store::check_key(call.key));
@@ -147,14 +170,17 @@ Result<Caller> Gateway::authenticate(const Call& call) const {
   caller.open = is_open(*caller.ring);
   // Unmodified S3 clients always sign; in open mode nobody could tell a right signature from a wrong one.
   if (caller.open || !looks_signed(call.request())) return caller;
-  const net::SignedRequest request = signed_request(call.request());
+  const net::SignedRequest request = signed_request(call);
   if (const auto link = net::find_old_link(request)) {
     caller.key = MR_TRY(find_key(*caller.ring, link->access_key));
     MR_TRY(check_signature(net::judge_old_link(request, *link, caller.key->secret_key, wall_ms()), ""));
     return caller;
   }
   auto read = net::read_claim(request);
-  if (!read) return make_error(Code::kDenied, "AccessDenied: {}", read.error().message());
+  if (!read) {
+    return make_error(Code::kDenied, "AccessDenied: {}", read.error().message())
+        .with_hint(std::string(read.error().hint()));
+  }
   caller.claim = read.take();
   if (!caller.claim) return caller;
   caller.key = MR_TRY(find_key(*caller.ring, caller.claim->access_key));
@@ -191,13 +217,7 @@ net::Task<Status> Gateway::dispatch(Call& call) {
     co_return co_await call.refuse(caller.error(), About::kObject);
   }
   call.caller = caller.take();
-  if (call.caller.open && options_.loopback && from_rebound_page(call.request())) {
-    call.operation = "refused";
-    Refusal refusal{"AccessDenied", "web pages of other hosts have no access here",
-                    "use localhost or 127.0.0.1"};
-    co_return co_await call.refuse(std::move(refusal));
-  }
-  if (call.request().path.starts_with("/-/") || call.request().path == "/-") {
+  if (call.administrative) {
     call.operation = "administration";
     NodeView view{services_, *server_, meters_, started_us_};
     co_return co_await administer(call, view);
@@ -223,7 +243,7 @@ net::Task<Status> Gateway::dispatch(Call& call) {
 }
 
 net::Task<Status> Gateway::serve_bucket(Call& call, Operation operation) {
-  if (operation == Operation::kCreateBucket) co_return co_await create_bucket(call);
+  if (operation == Operation::kCreateBucket) co_return co_await create_bucket(call, options_.names);
   if (!services_.store.find_bucket(call.bucket)) {
     Refusal refusal{"NoSuchBucket", fmt::format("there is no bucket {}", printable(call.bucket, 80)),
                     "millrace mb makes one"};
@@ -240,6 +260,8 @@ net::Task<Status> Gateway::serve_bucket(Call& call, Operation operation) {
       co_return co_await head_bucket(call);
     case Operation::kListObjects:
       co_return co_await list_objects(call);
+    case Operation::kListVersions:
+      co_return co_await list_versions(call);
     case Operation::kDeleteBucket:
       co_return co_await delete_bucket(call);
     default:
@@ -262,11 +284,12 @@ net::Task<Status> Gateway::describe_bucket(Call& call, Operation operation) {
   co_return co_await call.send_xml(200, xml.finish());
 }
 
-// In open mode on loopback `curl -T` needs no ceremony: the first object makes the bucket.
+// In open mode on loopback `curl -T` needs no ceremony: the first object makes the bucket, whether it comes
+// whole, in parts or as a copy.
 net::Task<Status> Gateway::create_on_first_use(Call& call) {
   store::Store& store = services_.store;
-  auto work = [&store, name = call.bucket]() -> Status {
-    MR_TRY(store::check_bucket_name(name));
+  auto work = [&store, name = call.bucket, rule = options_.names]() -> Status {
+    MR_TRY(check_new_bucket(name, rule));
     auto created = store.create_bucket(name, {});
     if (!created && created.error().code() == Code::kExists) return {};
     return created;
@@ -277,7 +300,9 @@ net::Task<Status> Gateway::create_on_first_use(Call& call) {
 net::Task<Status> Gateway::serve_object(Call& call, Operation operation) {
   if (!services_.store.find_bucket(call.bucket)) {
     const bool plain = call.caller.open && options_.loopback && !looks_signed(call.request());
-    if (operation != Operation::kPutObject || !plain) {
+    const bool makes_object = operation == Operation::kPutObject || operation == Operation::kCopyObject ||
+                              operation == Operation::kCreateUpload;
+    if (!makes_object || !plain) {
       Refusal refusal{"NoSuchBucket", fmt::format("there is no bucket {}", printable(call.bucket, 80)),
                       "millrace mb makes one"};
       co_return co_await call.refuse(std::move(refusal));

@@ -1,7 +1,7 @@
 // Gateway: every request's way from path and signature to the operation that serves it.
 //
-// S3 at the root, path style; plain HTTP is the same without a signature; /-/ is administration. Thread-safe:
-// all state is in the services and the call.
+// S3 at the root, the bucket in the path or in the host; plain HTTP is the same without a signature; /-/ is
+// administration. Thread-safe: all state is in the services and the call.
 #pragma once
 
 #include <memory>
@@ -9,6 +9,7 @@
 
 #include "cluster/administration.h"
 #include "cluster/call.h"
+#include "cluster/host.h"
 #include "cluster/keys.h"
 #include "cluster/meters.h"
 #include "cluster/operation.h"
@@ -21,6 +22,8 @@ struct GatewayOptions {
   bool insecure = false;  // --insecure: open although it listens beyond loopback
   bool loopback = true;   // listens on loopback only
   bool access_log = false;
+  std::vector<std::string> domains;  // before which buckets may stand
+  store::NameRule names = store::NameRule::kS3;
 };
 
 class Gateway final : public net::Handler {
@@ -37,6 +40,7 @@ class Gateway final : public net::Handler {
   net::Task<Status> serve_object(Call& call, Operation operation);
   net::Task<Status> serve_upload(Call& call, Operation operation);
   Status locate(Call& call) const;
+  Status check_host(const Call& call, const HostName& host) const;
   Result<Caller> authenticate(const Call& call) const;
   Status authorize(const Call& call, Right right) const;
   bool is_open(const KeyRing& ring) const { return ring.empty() && (options_.loopback || options_.insecure); }
@@ -46,6 +50,7 @@ class Gateway final : public net::Handler {
   Services services_;
   KeyFile& keys_;
   const GatewayOptions options_;
+  const HostNames hosts_;
   const net::Server* server_ = nullptr;
   Meters meters_;
   ShardIndexes indexes_;

@@ -140,6 +140,7 @@ Result<KeyRing> KeyRing::edit(const std::string& path, const std::function<Statu
   const int descriptor = ::open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR);
   if (descriptor < 0) return make_system_error(errno, "opening " + lock_path);
   const File lock(descriptor, lock_path);
+  MR_TRY(give_to_owner_of(lock, file_exists(path) ? path : directory_of(path)));
   while (::flock(descriptor, LOCK_EX) != 0) {
     if (errno != EINTR) return make_system_error(errno, "locking " + lock_path);
   }

@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <charconv>
+#include <optional>
 
 #include "base/clock.h"
 #include "base/text.h"
 #include "cluster/body.h"
+#include "cluster/object_checksum.h"
 #include "cluster/read.h"
 #include "cluster/write.h"
 #include "cluster/xml.h"
@@ -18,9 +20,6 @@ namespace {
 using store::NameValue;
 
 constexpr size_t kMaxCompleteBody = 4 << 20;
-constexpr size_t kMaxListed = 1000;
-constexpr std::string_view kAlgorithm = "x-amz-checksum-algorithm";
-constexpr std::string_view kType = "x-amz-checksum-type";
 
 Result<unsigned> part_number(const Call& call) {
   const std::string text = call.get_query("partNumber");
@@ -32,16 +31,6 @@ Result<unsigned> part_number(const Call& call) {
   return number;
 }
 
-Result<size_t> get_limit(const Call& call, std::string_view name) {
-  const auto text = call.find_query(name);
-  if (!text || text->empty()) return kMaxListed;
-  size_t limit = 0;
-  const auto [end, problem] = std::from_chars(text->data(), text->data() + text->size(), limit);
-  if (problem != std::errc() || end != text->data() + text->size())
-    return make_error(Code::kInvalid, "{} is not a number", name);
-  return std::min(limit, kMaxListed);
-}
-
 store::PartOptions part_options(const Call& call, unsigned number) {
   store::PartOptions options;
   options.bucket = call.bucket;
@@ -49,17 +38,6 @@ store::PartOptions part_options(const Call& call, unsigned number) {
   options.upload = call.get_query("uploadId");
   options.number = number;
   return options;
-}
-
-void add_checksums(XmlWriter& xml, const std::vector<NameValue>& headers) {
-  for (const auto& [name, value] : headers) {
-    const auto kind = net::find_checksum_kind(name);
-    if (!kind) continue;
-    std::string element = name.substr(15);
-    std::transform(element.begin(), element.end(), element.begin(),
-                   [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c; });
-    xml.add("Checksum" + element, value);
-  }
 }
 
 // MD5 over the parts' MD5s where every part has one, as S3 does; else over their names. "-N" either way.
@@ -72,79 +50,26 @@ std::string multipart_etag(const std::vector<CompletedPart>& parts) {
   return fmt::format("{}-{}", net::to_hex(digest.finish()), parts.size());
 }
 
-const std::string* find_header(const std::vector<NameValue>& headers, std::string_view name) {
-  const auto found = std::find_if(headers.begin(), headers.end(),
-                                  [&](const NameValue& header) { return header.first == name; });
-  return found == headers.end() ? nullptr : &found->second;
-}
-
-// What the client says about each part must be what was stored with it.
-Status check_parts(const std::vector<CompletedPart>& wanted, const std::vector<store::PartStatus>& stored) {
+// The parts that the client names, in its order. What it says about each must be what was stored with it.
+Result<std::vector<store::PartStatus>> choose_parts(const std::vector<CompletedPart>& wanted,
+                                                    const std::vector<store::PartStatus>& stored) {
+  std::vector<store::PartStatus> chosen;
   for (const CompletedPart& part : wanted) {
-    const auto found = std::find_if(stored.begin(), stored.end(), [&](const store::PartStatus& status) {
-      return status.number == part.number;
-    });
+    const auto found = std::ranges::find(stored, part.number, &store::PartStatus::number);
     if (found == stored.end())
       return make_error(Code::kInvalid, "InvalidPart: part {} was not uploaded", part.number);
     for (const NameValue& checksum : part.checksums) {
       const std::string* kept = find_header(found->headers, checksum.first);
-      if (kept != nullptr && *kept != checksum.second) {
-        return make_error(Code::kInvalid, "InvalidPart: part {} has another {}", part.number, checksum.first);
+      if (kept == nullptr) {
+        return make_error(Code::kInvalid, "InvalidPart: part {} came without {}: it cannot be compared",
+                          part.number, checksum.first);
       }
+      if (*kept != checksum.second)
+        return make_error(Code::kInvalid, "InvalidPart: part {} has another {}", part.number, checksum.first);
     }
+    chosen.push_back(*found);
   }
-  return {};
-}
-
-uint64_t from_big_endian(std::string_view bytes) {
-  uint64_t value = 0;
-  for (const char c : bytes) value = value << 8 | static_cast<unsigned char>(c);
-  return value;
-}
-
-std::string to_big_endian(uint64_t value, size_t size) {
-  std::string bytes(size, 0);
-  for (size_t i = size; i-- > 0; value >>= 8) bytes[i] = static_cast<char>(value & 0xff);
-  return bytes;
-}
-
-// The object's own checksum, where the client chose an algorithm and every part has it: of the whole content,
-// put together from the parts' (FULL_OBJECT, CRCs only), or a checksum of checksums in the form "…-N"
-// (COMPOSITE).
-Result<std::vector<NameValue>> object_checksum(const std::vector<NameValue>& upload_headers,
-                                               const std::vector<CompletedPart>& wanted,
-                                               const std::vector<store::PartStatus>& stored) {
-  std::vector<NameValue> none;
-  const std::string* algorithm = find_header(upload_headers, kAlgorithm);
-  const auto kind = algorithm != nullptr ? net::find_checksum_algorithm(*algorithm) : std::nullopt;
-  if (!kind) return none;
-  const std::string* type = find_header(upload_headers, kType);
-  const auto crc = net::find_crc(*kind);
-  const bool whole = crc && (*kind == net::DigestKind::kCrc64Nvme ||
-                             (type != nullptr && net::equal_names(*type, "FULL_OBJECT")));
-  const std::string name(net::checksum_header(*kind));
-  net::Digest composite(*kind);
-  uint64_t combined = 0;
-  size_t width = 0;
-  for (const CompletedPart& part : wanted) {
-    const auto found = std::find_if(stored.begin(), stored.end(), [&](const store::PartStatus& status) {
-      return status.number == part.number;
-    });
-    const std::string* value = found == stored.end() ? nullptr : find_header(found->headers, name);
-    if (value == nullptr) return none;
-    const std::string raw = MR_TRY(net::from_base64(*value));
-    composite.add(raw);
-    if (!whole) continue;
-    combined =
-        width == 0 ? from_big_endian(raw) : crc_join(*crc, combined, from_big_endian(raw), found->size);
-    width = raw.size();
-  }
-  if (whole)
-    return std::vector<NameValue>{{name, net::to_base64(to_big_endian(combined, width))},
-                                  {std::string(kType), "FULL_OBJECT"}};
-  return std::vector<NameValue>{
-      {name, fmt::format("{}-{}", net::to_base64(composite.finish()), wanted.size())},
-      {std::string(kType), "COMPOSITE"}};
+  return chosen;
 }
 
 }  // namespace
@@ -157,16 +82,15 @@ net::Task<Status> create_upload(Call& call) {
   auto headers = kept_headers(call);
   if (!headers) co_return co_await call.refuse(headers.error(), About::kObject);
   options.headers = headers.take();
-  const std::string algorithm(call.request().get(kAlgorithm));
-  if (!algorithm.empty()) {
-    if (!net::find_checksum_algorithm(algorithm)) {
-      Refusal refusal{"InvalidRequest",
-                      "checksum algorithm " + printable(algorithm, 32) + " is not known here", ""};
-      co_return co_await call.refuse(std::move(refusal));
-    }
-    options.headers.emplace_back(kAlgorithm, algorithm);
-    if (const auto type = call.request().find(kType)) options.headers.emplace_back(kType, *type);
+  for (const std::string_view name : {kChecksumAlgorithm, kChecksumType}) {
+    if (const auto value = call.request().find(name)) options.headers.emplace_back(name, *value);
   }
+  auto form = find_form(options.headers);
+  if (!form) co_return co_await call.refuse(form.error(), About::kObject);
+  auto condition = put_condition(call);
+  if (!condition) co_return co_await call.refuse(condition.error(), About::kObject);
+  auto judged = co_await judge_now(call, condition.take());
+  if (!judged) co_return co_await call.refuse(judged.error(), About::kObject);
   if (const auto tagging = call.request().find("x-amz-tagging")) {
     auto tags = parse_tagging_header(*tagging);
     if (!tags) co_return co_await call.refuse(tags.error(), About::kObject);
@@ -182,7 +106,10 @@ net::Task<Status> create_upload(Call& call) {
   xml.add("UploadId", *upload);
   net::HeadBuilder& head = call.connection.start(200);
   head.add("Content-Type", "application/xml");
-  if (!algorithm.empty()) head.add(kAlgorithm, algorithm);
+  if (*form) {
+    head.add(kChecksumAlgorithm, net::checksum_algorithm((*form)->kind));
+    head.add(kChecksumType, (*form)->whole ? "FULL_OBJECT" : "COMPOSITE");
+  }
   const std::string body = xml.finish();
   co_return co_await call.connection.send(body);
 }
@@ -231,122 +158,64 @@ net::Task<Status> copy_part(Call& call) {
   if (!writer) co_return co_await call.refuse(writer.error(), About::kUpload);
   store::Store& store = call.store();
   std::shared_ptr<store::Writer> target = writer.take();
-  const Md5 md5 = range.size <= kMd5Bytes ? Md5::kYes : Md5::kNo;
-  auto work = [&store, object = *source, target, range,
-               md5]() -> Result<std::shared_ptr<const store::Object>> {
-    std::string etag = MR_TRY(copy_bytes(store, *object, range.offset, range.size, *target, md5));
-    return finish_blocking(*target, {std::move(etag), {}});
+  CopyPlan plan{range, range.size <= kMd5Bytes, {}};
+  auto work = [&store, object = *source, target, plan, bucket = call.bucket, key = call.key,
+               upload =
+                   call.get_query("uploadId")]() mutable -> Result<std::shared_ptr<const store::Object>> {
+    const store::UploadStatus status = MR_TRY(store.upload(bucket, key, upload));
+    const auto form = MR_TRY(find_form(status.headers));
+    if (form) plan.checksums.push_back(form->kind);
+    return copy_into(store, *object, *target, plan);
   };
   auto part = co_await call.blocking_long(std::move(work));
   if (!part) co_return co_await call.refuse(part.error(), About::kUpload);
   XmlWriter xml("CopyPartResult");
   xml.add("LastModified", format_iso_date((*part)->record().modified_ms));
   xml.add("ETag", quoted_etag((*part)->record().etag));
-  co_return co_await call.send_xml(200, xml.finish());
-}
-
-net::Task<Status> list_parts(Call& call) {
-  call.operation = "list_parts";
-  auto limit = get_limit(call, "max-parts");
-  if (!limit) co_return co_await call.refuse(limit.error(), About::kUpload);
-  unsigned after = 0;
-  const std::string marker = call.get_query("part-number-marker");
-  std::from_chars(marker.data(), marker.data() + marker.size(), after);
-  store::Store& store = call.store();
-  auto work = [&store, bucket = call.bucket, key = call.key, upload = call.get_query("uploadId")] {
-    return store.parts(bucket, key, upload);
-  };
-  auto parts = co_await call.blocking(std::move(work));
-  if (!parts) co_return co_await call.refuse(parts.error(), About::kUpload);
-  XmlWriter xml("ListPartsResult");
-  xml.add("Bucket", call.bucket);
-  xml.add("Key", call.key);
-  xml.add("UploadId", call.get_query("uploadId"));
-  xml.add("PartNumberMarker", uint64_t{after});
-  xml.add("MaxParts", uint64_t{*limit});
-  xml.add("StorageClass", "STANDARD");
-  size_t listed = 0;
-  unsigned last = after;
-  bool truncated = false;
-  for (const store::PartStatus& part : *parts) {
-    if (part.number <= after) continue;
-    if (listed == *limit) {
-      truncated = true;
-      break;
-    }
-    xml.open("Part");
-    xml.add("PartNumber", uint64_t{part.number});
-    xml.add("LastModified", format_iso_date(part.modified_ms));
-    xml.add("ETag", quoted_etag(part.etag));
-    xml.add("Size", part.size);
-    add_checksums(xml, part.headers);
-    xml.close();
-    last = part.number;
-    ++listed;
-  }
-  xml.add("NextPartNumberMarker", uint64_t{last});
-  xml.add("IsTruncated", truncated ? "true" : "false");
-  co_return co_await call.send_xml(200, xml.finish());
-}
-
-net::Task<Status> list_uploads(Call& call) {
-  call.operation = "list_uploads";
-  auto limit = get_limit(call, "max-uploads");
-  if (!limit) co_return co_await call.refuse(limit.error(), About::kBucket);
-  const std::string prefix = call.get_query("prefix");
-  const std::string key_marker = call.get_query("key-marker");
-  const std::string upload_marker = call.get_query("upload-id-marker");
-  store::Store& store = call.store();
-  auto work = [&store, bucket = call.bucket] { return store.uploads(bucket); };
-  auto uploads = co_await call.blocking(std::move(work));
-  if (!uploads) co_return co_await call.refuse(uploads.error(), About::kBucket);
-  XmlWriter xml("ListMultipartUploadsResult");
-  xml.add("Bucket", call.bucket);
-  xml.add("Prefix", prefix);
-  xml.add("KeyMarker", key_marker);
-  xml.add("UploadIdMarker", upload_marker);
-  xml.add("MaxUploads", uint64_t{*limit});
-  size_t listed = 0;
-  bool truncated = false;
-  bool passed_marker = false;
-  const store::UploadStatus* last = nullptr;
-  for (const store::UploadStatus& upload : *uploads) {
-    if (!upload.key.starts_with(prefix) || upload.key < key_marker) continue;
-    if (upload.key == key_marker && !passed_marker) {
-      if (upload.upload == upload_marker) passed_marker = true;
-      continue;
-    }
-    if (listed == *limit) {
-      truncated = true;
-      break;
-    }
-    xml.open("Upload");
-    xml.add("Key", upload.key);
-    xml.add("UploadId", upload.upload);
-    xml.add("Initiated", format_iso_date(upload.initiated_ms));
-    xml.add("StorageClass", "STANDARD");
-    xml.close();
-    last = &upload;
-    ++listed;
-  }
-  xml.add("IsTruncated", truncated ? "true" : "false");
-  if (truncated && last != nullptr) {
-    xml.add("NextKeyMarker", last->key);
-    xml.add("NextUploadIdMarker", last->upload);
-  }
+  add_checksums(xml, (*part)->record().headers);
   co_return co_await call.send_xml(200, xml.finish());
 }
 
 namespace {
 
+// What a client says when it completes an upload.
 struct Completion {
-  std::shared_ptr<const store::Object> object;
-  std::vector<NameValue> checksums;
+  std::string bucket;
+  std::string key;
+  std::string upload;
+  std::vector<CompletedPart> parts;
+  std::vector<NameValue> claims;  // checksums of the object
+  std::string type;               // of them; empty: not said
+  std::optional<uint64_t> size;
+  store::Condition condition;
 };
 
-Result<Completion> complete(store::Store& store, const std::string& bucket, const std::string& key,
-                            const std::string& upload, const std::vector<CompletedPart>& wanted,
-                            const std::vector<NameValue>& claimed, store::Condition condition) {
+Result<std::vector<NameValue>> judge_completion(const Completion& completion,
+                                                const store::UploadStatus& status,
+                                                const std::vector<store::PartStatus>& parts) {
+  const auto form = MR_TRY(find_form(status.headers));
+  if (form && !completion.type.empty() && (completion.type == "FULL_OBJECT") != form->whole) {
+    return make_error(Code::kInvalid,
+                      "InvalidRequest: the upload was begun with another checksum type than {}",
+                      completion.type);
+  }
+  for (const NameValue& claim : completion.claims) MR_TRY(check_claim(claim, parts));
+  uint64_t size = 0;
+  for (const store::PartStatus& part : parts) size += part.size;
+  if (completion.size && *completion.size != size) {
+    return make_error(Code::kInvalid, "InvalidRequest: the parts have {} bytes, x-amz-mp-object-size says {}",
+                      size, *completion.size);
+  }
+  std::vector<NameValue> headers = {{std::string(kUploadHeader), completion.upload}};
+  if (!form) return headers;
+  if (auto joined = join_checksums(*form, parts))
+    headers.emplace_back(net::checksum_header(form->kind), std::move(*joined));
+  return headers;
+}
+
+Result<std::shared_ptr<const store::Object>> try_to_complete(store::Store& store,
+                                                             const Completion& completion) {
+  const auto& [bucket, key, upload, wanted, claims, type, size, condition] = completion;
   const store::UploadStatus status = MR_TRY(store.upload(bucket, key, upload));
   const std::vector<store::PartStatus> stored = MR_TRY(store.parts(bucket, key, upload));
   // Another completion may take the parts in the meantime: then it is the upload that is gone, not a part of
@@ -355,55 +224,72 @@ Result<Completion> complete(store::Store& store, const std::string& bucket, cons
     auto there = store.upload(bucket, key, upload);
     return there ? std::move(error) : there.take_error();
   };
-  if (auto checked = check_parts(wanted, stored); !checked) return refused(checked.take_error());
-  Completion completion;
-  completion.checksums = MR_TRY(object_checksum(status.headers, wanted, stored));
-  for (const auto& [name, value] : claimed) {
-    const std::string* actual = find_header(completion.checksums, name);
-    if (actual != nullptr && *actual != value) {
-      return make_error(Code::kInvalid, "BadDigest: the object has {} {}, not {}", name, *actual,
-                        printable(value, 80));
-    }
-  }
+  auto chosen = choose_parts(wanted, stored);
+  if (!chosen) return refused(chosen.take_error());
+  std::vector<NameValue> headers = MR_TRY(judge_completion(completion, status, *chosen));
   std::vector<store::CompletePart> parts;
   for (const CompletedPart& part : wanted) parts.push_back({part.number, part.etag});
   auto object = store.complete_upload(bucket, key, upload, std::move(parts),
-                                      {multipart_etag(wanted), completion.checksums}, std::move(condition));
+                                      {multipart_etag(wanted), std::move(headers)}, condition);
   if (!object) return refused(object.take_error());
-  completion.object = object.take();
+  return object;
+}
+
+// A client that missed the answer asks again. While the object is there, so is the answer.
+Result<std::shared_ptr<const store::Object>> complete(store::Store& store, const Completion& completion) {
+  auto completed = try_to_complete(store, completion);
+  if (completed || completed.error().code() != Code::kNotFound) return completed;
+  auto object = store.get_object(completion.bucket, completion.key);
+  if (!object) return completed;
+  const store::Record& record = (*object)->record();
+  const std::string* upload = find_header(record.headers, kUploadHeader);
+  const bool same = upload != nullptr && *upload == completion.upload;
+  return same && record.etag == multipart_etag(completion.parts) ? std::move(object) : std::move(completed);
+}
+
+Result<Completion> read_completion(const Call& call, std::string_view text) {
+  Completion completion;
+  completion.bucket = call.bucket;
+  completion.key = call.key;
+  completion.upload = call.get_query("uploadId");
+  completion.parts = MR_TRY(parse_complete(text));
+  completion.claims = claimed_checksums(call);
+  completion.type = call.request().get(kChecksumType);
+  completion.condition = MR_TRY(put_condition(call));
+  if (const auto size = call.request().find("x-amz-mp-object-size")) {
+    uint64_t bytes = 0;
+    const auto [end, problem] = std::from_chars(size->data(), size->data() + size->size(), bytes);
+    if (size->empty() || problem != std::errc() || end != size->data() + size->size())
+      return make_error(Code::kInvalid, "x-amz-mp-object-size is not a number");
+    completion.size = bytes;
+  }
   return completion;
+}
+
+std::string location_of(const Call& call) {
+  const std::string key = net::percent_encode(call.key, net::Encode::kPath);
+  return fmt::format("{}://{}/{}{}", call.connection.is_encrypted() ? "https" : "http", call.request().host,
+                     call.in_host ? "" : call.bucket + "/", key);
 }
 
 }  // namespace
 
 net::Task<Status> complete_upload(Call& call) {
   call.operation = "complete_upload";
-  auto text = co_await read_document(call, kMaxCompleteBody);
+  auto text = co_await read_document(call, kMaxCompleteBody, Checksums::kOfObject);
   if (!text) co_return co_await call.refuse(text.error(), About::kUpload);
-  auto wanted = parse_complete(*text);
-  if (!wanted) co_return co_await call.refuse(wanted.error(), About::kUpload);
-  auto condition = put_condition(call);
-  if (!condition) co_return co_await call.refuse(condition.error(), About::kUpload);
-  std::vector<NameValue> claimed;
-  for (const net::HeaderView& header : call.request().headers) {
-    std::string name = lower_case(header.name);
-    if (net::find_checksum_kind(name)) claimed.emplace_back(std::move(name), header.value);
-  }
+  auto completion = read_completion(call, *text);
+  if (!completion) co_return co_await call.refuse(completion.error(), About::kUpload);
   store::Store& store = call.store();
-  auto work = [&store, bucket = call.bucket, key = call.key, upload = call.get_query("uploadId"),
-               wanted = wanted.take(), claimed, condition = condition.take()] {
-    return complete(store, bucket, key, upload, wanted, claimed, condition);
-  };
+  auto work = [&store, completion = completion.take()] { return complete(store, completion); };
   auto completed = co_await call.blocking(std::move(work));
   if (!completed) co_return co_await call.refuse(completed.error(), About::kUpload);
   XmlWriter xml("CompleteMultipartUploadResult");
-  xml.add("Location", fmt::format("{}://{}/{}/{}", call.connection.is_encrypted() ? "https" : "http",
-                                  call.request().get("host"), call.bucket,
-                                  net::percent_encode(call.key, net::Encode::kPath)));
+  xml.add("Location", location_of(call));
   xml.add("Bucket", call.bucket);
   xml.add("Key", call.key);
-  xml.add("ETag", quoted_etag(completed->object->record().etag));
-  add_checksums(xml, completed->checksums);
+  xml.add("ETag", quoted_etag((*completed)->record().etag));
+  add_checksums(xml, object_checksums((*completed)->record()));
   co_return co_await call.send_xml(200, xml.finish());
 }
 

@@ -66,7 +66,9 @@ Result<std::unique_ptr<Node>> Node::start(const Config& config, Log& log) {
   node->store_ = MR_TRY(store::Store::open(config.store_options(), log));
   node->workers_ = std::make_unique<Workers>(static_cast<unsigned>(config.workers));
   node->movers_ = std::make_unique<Workers>(static_cast<unsigned>(config.workers));
-  const GatewayOptions options{config.insecure, node->listen_.is_loopback(), config.access_log};
+  const GatewayOptions options{config.insecure, node->listen_.is_loopback(), config.access_log,
+                               config.domains,
+                               config.short_names ? store::NameRule::kShort : store::NameRule::kS3};
   node->gateway_ = std::make_unique<Gateway>(Services{*node->store_, *node->workers_, *node->movers_, log},
                                              *node->keys_, options);
   net::ServerOptions server;

@@ -24,6 +24,7 @@ enum class Operation {
   kHeadBucket,
   kDeleteBucket,
   kListObjects,
+  kListVersions,
   kListUploads,
   kDeleteObjects,
   kGetBatch,

@@ -99,5 +99,62 @@ TEST(OperationTest, HeadersThatAskForMoreAreRefused) {
   }
 }
 
+TEST(OperationTest, ConditionsAndChecksumsThatAreNotUnderstoodAreRefused) {
+  struct Case {
+    std::string_view method;
+    std::vector<net::QueryItem> query;
+    net::HeaderView header;
+    bool good;
+  };
+  const Case cases[] = {
+      {"PUT", {}, {"If-None-Match", "*"}, true},
+      {"PUT", {}, {"If-Match", "\"a\""}, true},
+      {"PUT", {}, {"If-Match", "\"a\", \"b\""}, false},
+      {"PUT", {}, {"If-Unmodified-Since", "Sun, 15 Nov 2026 22:50:34 GMT"}, false},
+      {"PUT", {}, {"If-Nothing-Else", "x"}, false},
+      {"DELETE", {}, {"If-Match", "\"a\""}, true},
+      {"DELETE", {}, {"If-None-Match", "*"}, false},
+      {"DELETE", {}, {"If-Modified-Since", "x"}, false},
+      {"DELETE", {}, {"x-amz-if-match-size", "1"}, true},
+      {"DELETE", {}, {"x-amz-if-match-last-modified-time", "x"}, true},
+      {"DELETE", {}, {"x-amz-if-match-colour", "red"}, false},
+      {"DELETE", {{"tagging", ""}}, {"If-Match", "\"a\""}, false},
+      {"PUT", {{"tagging", ""}}, {"If-Match", "\"a\""}, false},
+      {"PUT", {{"uploadId", "u"}, {"partNumber", "1"}}, {"If-None-Match", "*"}, false},
+      {"PUT", {}, {"x-amz-if-match-size", "1"}, false},
+      {"GET", {}, {"If-Unmodified-Since", "x"}, true},
+      {"GET", {}, {"x-amz-if-match-size", "1"}, false},
+      {"PUT", {}, {"x-amz-copy-source-if-match", "a"}, false},
+      {"PUT", {}, {"x-amz-checksum-crc32c", "x"}, true},
+      {"PUT", {}, {"X-Amz-Checksum-Xxhash64", "x"}, true},
+      {"PUT", {}, {"x-amz-checksum-blake3", "x"}, false},
+      {"DELETE", {}, {"x-amz-checksum-crc32c", "x"}, false},
+      {"PUT", {{"x-amz-checksum-blake3", "x"}}, {"a", "b"}, false},
+      {"PUT", {}, {"x-amz-sdk-checksum-algorithm", "CRC32"}, true},
+      {"PUT", {}, {"x-amz-sdk-checksum-algorithm", "BLAKE3"}, false},
+      {"GET", {}, {"x-amz-checksum-mode", "ENABLED"}, true},
+      {"GET", {}, {"x-amz-checksum-mode", "MAYBE"}, false},
+      {"PUT", {}, {"x-amz-mp-object-size", "5"}, false},
+      {"POST", {{"uploadId", "u"}}, {"x-amz-mp-object-size", "5"}, true},
+      {"POST", {{"uploads", ""}}, {"x-amz-checksum-type", "HALF"}, false},
+      {"PUT", {}, {"Content-Digest", "sha-256=:x:"}, false},
+      {"PUT", {}, {"x-amz-expected-bucket-owner", "millrace"}, true},
+      {"PUT", {}, {"x-amz-expected-bucket-owner", "123456789012"}, false},
+  };
+  for (const Case& one : cases) {
+    Request request(one.method, one.query);
+    request.head.headers.push_back(one.header);
+    EXPECT_EQ(request.checked(Scope::kObject).has_value(), one.good)
+        << one.method << " " << one.header.name << ": " << one.header.value;
+  }
+}
+
+TEST(OperationTest, AtTheRootNoQueryIsPassedOver) {
+  for (const char* known : {"prefix", "max-buckets", "continuation-token", "bucket-region", "x-id"})
+    EXPECT_TRUE(Request("GET", {{known, ""}}).checked(Scope::kService)) << known;
+  for (const char* unknown : {"list-type", "delete", "uploads", "versions", "location", "what"})
+    EXPECT_FALSE(Request("GET", {{unknown, ""}}).checked(Scope::kService)) << unknown;
+}
+
 }  // namespace
 }  // namespace millrace::cluster

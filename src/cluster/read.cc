@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "base/clock.h"
+#include "cluster/object_checksum.h"
 #include "cluster/shards.h"
 
 namespace millrace::cluster {
@@ -11,28 +12,6 @@ namespace millrace::cluster {
 namespace {
 
 using store::Object;
-
-enum class Verdict { kGo, kNotModified, kFailed };
-
-// In the order of RFC 9110: If-Match before If-Unmodified-Since, If-None-Match before If-Modified-Since.
-Verdict judge_conditions(const net::RequestHead& request, const store::Record& record) {
-  const int64_t modified_seconds = record.modified_ms / 1000;
-  const auto later_than = [&](std::string_view text) {
-    const auto date = parse_http_date(text);
-    return !date || modified_seconds > *date / 1000;
-  };
-  if (const auto match = request.find("if-match")) {
-    if (!etag_listed(*match, record.etag)) return Verdict::kFailed;
-  } else if (const auto since = request.find("if-unmodified-since")) {
-    if (parse_http_date(*since) && later_than(*since)) return Verdict::kFailed;
-  }
-  if (const auto none = request.find("if-none-match")) {
-    if (etag_listed(*none, record.etag)) return Verdict::kNotModified;
-  } else if (const auto since = request.find("if-modified-since")) {
-    if (!later_than(*since)) return Verdict::kNotModified;
-  }
-  return Verdict::kGo;
-}
 
 // A range counts only while the object is the one the client began with.
 bool range_applies(const net::RequestHead& request, const store::Record& record) {
@@ -75,8 +54,8 @@ net::Task<Status> respond(Call& call, std::shared_ptr<const Object> object, Pars
   net::HeadBuilder& head =
       call.connection.start(asked.kind == RangeKind::kPart && asked.range.size > 0 ? 206 : 200);
   add_object_headers(call, *object, asked.kind);
-  const size_t parts = record.pieces.size();
-  if (parts > 1 && call.find_query("partNumber")) head.add("x-amz-mp-parts-count", parts);
+  const bool in_parts = record.pieces.size() > 1 || find_header(record.headers, kUploadHeader) != nullptr;
+  if (in_parts && call.find_query("partNumber")) head.add("x-amz-mp-parts-count", record.pieces.size());
   if (asked.kind == RangeKind::kPart && asked.range.size > 0) {
     head.add("Content-Range", fmt::format("bytes {}-{}/{}", asked.range.offset,
                                           asked.range.offset + asked.range.size - 1, record.size));
@@ -113,6 +92,37 @@ Result<ParsedRange> part_range(const store::Record& record, const std::string& t
 }
 
 }  // namespace
+
+// In the order of RFC 9110: If-Match before If-Unmodified-Since, If-None-Match before If-Modified-Since.
+Verdict judge_read(const net::RequestHead& request, const store::Record& record) {
+  const int64_t modified_seconds = record.modified_ms / 1000;
+  const auto later_than = [&](std::string_view text) {
+    const auto date = parse_http_date(text);
+    return !date || modified_seconds > *date / 1000;
+  };
+  if (const auto match = request.find("if-match")) {
+    if (!etag_listed(*match, record.etag)) return Verdict::kFailed;
+  } else if (const auto since = request.find("if-unmodified-since")) {
+    if (parse_http_date(*since) && later_than(*since)) return Verdict::kFailed;
+  }
+  if (const auto none = request.find("if-none-match")) {
+    if (etag_listed(*none, record.etag)) return Verdict::kNotModified;
+  } else if (const auto since = request.find("if-modified-since")) {
+    if (!later_than(*since)) return Verdict::kNotModified;
+  }
+  return Verdict::kGo;
+}
+
+net::Task<Status> answer_verdict(Call& call, const store::Record& record, Verdict verdict) {
+  if (verdict == Verdict::kFailed) {
+    Refusal refusal{"PreconditionFailed", "the object is not the one that the condition names", ""};
+    co_return co_await call.refuse(std::move(refusal));
+  }
+  net::HeadBuilder& head = call.connection.start(304);
+  head.add("ETag", quoted_etag(record.etag));
+  head.add("Last-Modified", format_http_date(record.modified_ms));
+  co_return co_await call.connection.send({});
+}
 
 ParsedRange parse_range(std::string_view text, uint64_t size) {
   const ParsedRange whole;
@@ -157,10 +167,13 @@ void add_object_headers(Call& call, const Object& object, RangeKind kind) {
   head.add("Accept-Ranges", "bytes");
   bool typed = false;
   for (const auto& [name, value] : record.headers) {
-    if (name.starts_with("x-amz-checksum-") && !checksums) continue;
+    if (name.starts_with("x-amz-checksum-") || name == kUploadHeader) continue;
     if (!call.query.empty() && call.has_query("response-" + name)) continue;
     if (name == "content-type") typed = true;
     head.add(name, value);
+  }
+  if (checksums) {
+    for (const auto& [name, value] : object_checksums(record)) head.add(name, value);
   }
   if (!call.query.empty()) {
     for (const std::string_view name : kOverrides) {
@@ -216,20 +229,8 @@ net::Task<Status> get_object(Call& call) {
     object = found.take();
   }
   const store::Record& record = object->record();
-  switch (judge_conditions(call.request(), record)) {
-    case Verdict::kGo:
-      break;
-    case Verdict::kFailed: {
-      Refusal refusal{"PreconditionFailed", "the object is not the one that the condition names", ""};
-      co_return co_await call.refuse(std::move(refusal));
-    }
-    case Verdict::kNotModified: {
-      net::HeadBuilder& head = call.connection.start(304);
-      head.add("ETag", quoted_etag(record.etag));
-      head.add("Last-Modified", format_http_date(record.modified_ms));
-      co_return co_await call.connection.send({});
-    }
-  }
+  const Verdict verdict = judge_read(call.request(), record);
+  if (verdict != Verdict::kGo) co_return co_await answer_verdict(call, record, verdict);
   ParsedRange asked;
   if (const auto part = call.find_query("partNumber")) {
     auto range = part_range(record, std::string(*part));
@@ -242,6 +243,8 @@ net::Task<Status> get_object(Call& call) {
   if (asked.kind == RangeKind::kUnsatisfiable) {
     Refusal refusal{"InvalidRange", fmt::format("the object has {} bytes", record.size), ""};
     refusal.content_range = fmt::format("bytes */{}", record.size);
+    refusal.details = {{"ActualObjectSize", std::to_string(record.size)},
+                       {"RangeRequested", std::string(call.request().get("range"))}};
     co_return co_await call.refuse(std::move(refusal));
   }
   co_return co_await respond(call, object, asked);

@@ -17,6 +17,11 @@ net::Task<Result<std::shared_ptr<const store::Object>>> find_object(Call& call, 
 
 net::Task<Status> get_object(Call& call);  // GET and HEAD
 
+// The conditions of a read, and the answer where it is not to go on.
+enum class Verdict { kGo, kNotModified, kFailed };
+Verdict judge_read(const net::RequestHead& request, const store::Record& record);
+net::Task<Status> answer_verdict(Call& call, const store::Record& record, Verdict verdict);
+
 // Sends stored bytes as (part of) a body whose head is out.
 net::Task<Status> send_stretch(Call& call, std::shared_ptr<const store::Object> object, uint64_t offset,
                                uint64_t size);

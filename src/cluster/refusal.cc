@@ -119,6 +119,7 @@ std::string refusal_xml(const Refusal& refusal, std::string_view resource, std::
   xml.add("Code", refusal.code);
   xml.add("Message", printable(refusal.message));
   if (!refusal.hint.empty()) xml.add("Hint", printable(refusal.hint));
+  for (const auto& [name, text] : refusal.details) xml.add(name, text);
   xml.add("Resource", resource);
   xml.add("RequestId", request_id);
   return xml.finish();

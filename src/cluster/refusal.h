@@ -3,6 +3,8 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
 
@@ -14,6 +16,7 @@ struct Refusal {
   std::string hint;                // what to try; empty: nothing to add
   std::string allow = {};          // the methods that are possible, where this one is not
   std::string content_range = {};  // how much there is, where a range asked for more
+  std::vector<std::pair<std::string_view, std::string>> details = {};  // further elements
   int status() const;
 };
 

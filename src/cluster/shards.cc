@@ -209,6 +209,8 @@ net::Task<Status> get_index(Call& call) {
   call.operation = "get_index";
   auto object = co_await find_object(call, call.bucket, call.key);
   if (!object) co_return co_await call.refuse(object.error(), About::kObject);
+  const Verdict verdict = judge_read(call.request(), (*object)->record());
+  if (verdict != Verdict::kGo) co_return co_await answer_verdict(call, (*object)->record(), verdict);
   const store::ShardState state = (*object)->record().shard;
   if (state == store::ShardState::kNone || state == store::ShardState::kInvalid)
     co_return co_await call.refuse(no_such_index(**object), About::kObject);
@@ -226,6 +228,8 @@ net::Task<Status> get_member(Call& call, ShardIndexes& indexes) {
   call.operation = "get_member";
   auto object = co_await find_object(call, call.bucket, call.key);
   if (!object) co_return co_await call.refuse(object.error(), About::kObject);
+  const Verdict verdict = judge_read(call.request(), (*object)->record());
+  if (verdict != Verdict::kGo) co_return co_await answer_verdict(call, (*object)->record(), verdict);
   Unpacker unpacker(call.store());
   auto work = [&unpacker, &indexes, kept = *object, path = call.get_query("member")]() -> Result<Opened> {
     return open_stretch(unpacker, MR_TRY(find_member(unpacker, indexes, kept, path)));
@@ -249,6 +253,8 @@ net::Task<Status> get_samples(Call& call, ShardIndexes& indexes) {
   if (!range) co_return co_await call.refuse(range.error(), About::kObject);
   auto object = co_await find_object(call, call.bucket, call.key);
   if (!object) co_return co_await call.refuse(object.error(), About::kObject);
+  const Verdict verdict = judge_read(call.request(), (*object)->record());
+  if (verdict != Verdict::kGo) co_return co_await answer_verdict(call, (*object)->record(), verdict);
   Unpacker unpacker(call.store());
   auto work = [&unpacker, &indexes, kept = *object, wanted = *range]() -> Result<Opened> {
     return open_stretch(unpacker, MR_TRY(find_samples(indexes, kept, wanted.first, wanted.second)));

@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <atomic>
+#include <charconv>
 #include <cstring>
 #include <future>
 
 #include "base/clock.h"
 #include "base/text.h"
 #include "cluster/body.h"
+#include "cluster/object_checksum.h"
 #include "cluster/read.h"
 #include "cluster/xml.h"
 
@@ -23,28 +25,37 @@ constexpr std::string_view kKeptHeaders[] = {"content-type",     "content-encodi
 constexpr size_t kMaxMetadata = 2048;
 constexpr size_t kMaxXmlBody = 2 << 20;
 
-// aws-chunked is how the body travelled, not how the object is encoded.
+// aws-chunked is how the body travelled, not how the object is encoded. The other words stay as they were
+// sent.
 std::string without_aws_chunked(std::string_view value) {
   std::string kept;
-  for (const std::string& word : split_words(value)) {
-    if (net::equal_names(word, "aws-chunked")) continue;
-    kept += (kept.empty() ? "" : ",") + word;
+  while (true) {
+    const size_t comma = value.find(',');
+    const std::string_view word = value.substr(0, comma);
+    if (!net::equal_names(trim(word), "aws-chunked")) {
+      if (!kept.empty()) kept += ',';
+      kept += kept.empty() ? trim(word) : word;
+    }
+    if (comma == std::string_view::npos) return std::string(trim(kept));
+    value.remove_prefix(comma + 1);
   }
-  return kept;
 }
 
 net::Task<Status> answer_put(Call& call, const store::Object& object) {
   net::HeadBuilder& head = call.connection.start(200);
   head.add("ETag", quoted_etag(object.record().etag));
-  for (const auto& [name, value] : object.record().headers) {
-    if (name.starts_with("x-amz-checksum-")) head.add(name, value);
-  }
+  for (const auto& [name, value] : object_checksums(object.record())) head.add(name, value);
   co_return co_await call.connection.send({});
 }
 
 // x-amz-copy-source-if-match and its three brothers.
 Status judge_copy_conditions(const net::RequestHead& request, const store::Record& record) {
   const int64_t modified_seconds = record.modified_ms / 1000;
+  const auto seconds_of = [](std::string_view text) -> Result<int64_t> {
+    auto date = parse_http_date(text);
+    if (!date) return make_error(Code::kInvalid, "x-amz-copy-source-if-…: {}", date.error().message());
+    return *date / 1000;
+  };
   const auto failed = [] {
     return make_error(Code::kExists,
                       "PreconditionFailed: the source is not what x-amz-copy-source-if-… says");
@@ -52,14 +63,12 @@ Status judge_copy_conditions(const net::RequestHead& request, const store::Recor
   if (const auto match = request.find("x-amz-copy-source-if-match")) {
     if (!etag_listed(*match, record.etag)) return failed();
   } else if (const auto since = request.find("x-amz-copy-source-if-unmodified-since")) {
-    const auto date = parse_http_date(*since);
-    if (date && modified_seconds > *date / 1000) return failed();
+    if (modified_seconds > MR_TRY(seconds_of(*since))) return failed();
   }
   if (const auto none = request.find("x-amz-copy-source-if-none-match")) {
     if (etag_listed(*none, record.etag)) return failed();
   } else if (const auto since = request.find("x-amz-copy-source-if-modified-since")) {
-    const auto date = parse_http_date(*since);
-    if (date && modified_seconds <= *date / 1000) return failed();
+    if (modified_seconds <= MR_TRY(seconds_of(*since))) return failed();
   }
   return {};
 }
@@ -68,6 +77,7 @@ std::string copy_result_xml(std::string_view root, const store::Record& record) 
   XmlWriter xml(root);
   xml.add("LastModified", format_iso_date(record.modified_ms));
   xml.add("ETag", quoted_etag(record.etag));
+  add_checksums(xml, object_checksums(record));
   return xml.finish();
 }
 
@@ -109,6 +119,33 @@ Result<store::Condition> put_condition(const Call& call) {
   return condition;
 }
 
+namespace {
+
+Result<store::Condition> delete_condition(const Call& call) {
+  store::Condition condition;
+  if (const auto match = call.request().find("if-match"))
+    condition.only_if_etag = std::string(unquoted_etag(*match));
+  if (const auto size = call.request().find("x-amz-if-match-size")) {
+    uint64_t bytes = 0;
+    const auto [end, problem] = std::from_chars(size->data(), size->data() + size->size(), bytes);
+    if (size->empty() || problem != std::errc() || end != size->data() + size->size())
+      return make_error(Code::kInvalid, "x-amz-if-match-size is not a number");
+    condition.only_if_size = bytes;
+  }
+  if (const auto time = call.request().find("x-amz-if-match-last-modified-time"))
+    condition.only_if_modified_ms = MR_TRY(parse_date(*time).within("x-amz-if-match-last-modified-time"));
+  return condition;
+}
+
+}  // namespace
+
+net::Task<Status> judge_now(Call& call, store::Condition condition) {
+  if (!condition.is_any()) co_return Status();
+  auto object = co_await find_object(call, call.bucket, call.key);
+  if (!object && object.error().code() != Code::kNotFound) co_return Status();
+  co_return condition.judge(call.bucket, call.key, object ? &(*object)->record() : nullptr);
+}
+
 net::Task<Status> put_object(Call& call) {
   call.operation = "put";
   store::PutOptions options;
@@ -120,6 +157,11 @@ net::Task<Status> put_object(Call& call) {
   auto condition = put_condition(call);
   if (!condition) co_return co_await call.refuse(condition.error(), About::kObject);
   options.condition = condition.take();
+  if (call.request().expects_continue) {
+    // The client waits with its body: it need not send it in vain.
+    auto judged = co_await judge_now(call, options.condition);
+    if (!judged) co_return co_await call.refuse(judged.error(), About::kObject);
+  }
   if (const auto tagging = call.request().find("x-amz-tagging")) {
     auto tags = parse_tagging_header(*tagging);
     if (!tags) co_return co_await call.refuse(tags.error(), About::kObject);
@@ -137,17 +179,25 @@ net::Task<Status> put_object(Call& call) {
 }
 
 Result<CopySource> parse_copy_source(std::string_view text) {
-  if (const size_t version = text.find("?versionId="); version != std::string_view::npos) {
-    if (text.substr(version + 11) != "null")
-      return make_error(Code::kUnsupported, "NotImplemented: versions of objects are not kept");
-    text = text.substr(0, version);
+  if (const size_t mark = text.find('?'); mark != std::string_view::npos) {
+    const std::vector<net::QueryItem> items = MR_TRY(net::parse_query(text.substr(mark + 1)));
+    for (const auto& [name, value] : items) {
+      if (name == "versionId" && value == "null") continue;
+      if (name == "versionId")
+        return make_error(Code::kUnsupported, "NotImplemented: versions of objects are not kept");
+      return make_error(Code::kInvalid, "x-amz-copy-source has an unknown ?{}", printable(name, 64))
+          .with_hint("a ? in a key is written %3F");
+    }
+    text = text.substr(0, mark);
   }
-  std::string path = MR_TRY(net::percent_decode(text));
+  // As in a query, and unlike in a path, "+" is a blank.
+  std::string path = MR_TRY(net::decode_form(text));
   if (path.starts_with('/')) path.erase(0, 1);
   const size_t slash = path.find('/');
   if (slash == std::string::npos || slash == 0 || slash + 1 == path.size()) {
     return make_error(Code::kInvalid, "x-amz-copy-source is not bucket/key");
   }
+  MR_TRY(store::check_key(std::string_view(path).substr(slash + 1)));
   return CopySource{path.substr(0, slash), path.substr(slash + 1)};
 }
 
@@ -167,14 +217,15 @@ net::Task<Result<std::shared_ptr<const store::Object>>> open_copy_source(Call& c
   co_return object.take();
 }
 
-Result<std::string> copy_bytes(store::Store& store, const store::Object& source, uint64_t offset,
-                               uint64_t size, store::Writer& writer, Md5 md5) {
-  std::optional<net::Digest> digest;
-  if (md5 == Md5::kYes) digest.emplace(net::DigestKind::kMd5);
+namespace {
+
+Status copy_bytes(store::Store& store, const store::Object& source, ByteRange range, store::Writer& writer,
+                  std::vector<net::Digest>& digests) {
+  auto [offset, size] = range;
   while (size > 0) {
     const std::string bytes = MR_TRY(
         store.read(source, offset, std::min<uint64_t>(size, store::kBlockBytes), store::Verified::kAlways));
-    if (digest) digest->add(bytes);
+    for (net::Digest& digest : digests) digest.add(bytes);
     std::string_view rest = bytes;
     while (!rest.empty()) {
       const std::span<std::byte> space = writer.space();
@@ -193,7 +244,7 @@ Result<std::string> copy_bytes(store::Store& store, const store::Object& source,
     offset += bytes.size();
     size -= bytes.size();
   }
-  return digest ? net::to_hex(digest->finish()) : std::string();
+  return {};
 }
 
 Result<std::shared_ptr<const store::Object>> finish_blocking(store::Writer& writer, store::Finish finish) {
@@ -204,60 +255,91 @@ Result<std::shared_ptr<const store::Object>> finish_blocking(store::Writer& writ
   return done.get_future().get();
 }
 
+}  // namespace
+
+Result<std::shared_ptr<const store::Object>> copy_into(store::Store& store, const store::Object& source,
+                                                       store::Writer& writer, const CopyPlan& plan) {
+  std::vector<net::Digest> digests;
+  if (plan.md5) digests.emplace_back(net::DigestKind::kMd5);
+  for (const net::DigestKind kind : plan.checksums) digests.emplace_back(kind);
+  MR_TRY(copy_bytes(store, source, plan.range, writer, digests));
+  store::Finish finish;
+  size_t at = 0;
+  if (plan.md5) finish.etag = net::to_hex(digests[at++].finish());
+  for (const net::DigestKind kind : plan.checksums)
+    finish.headers.emplace_back(net::checksum_header(kind), net::to_base64(digests[at++].finish()));
+  return finish_blocking(writer, std::move(finish));
+}
+
+namespace {
+
+// The checksums that a copy gets anew: the one that is asked for, and those of the source that are made of
+// its parts' and say nothing about the bytes in a row.
+std::vector<net::DigestKind> new_checksums(const Call& call, const store::Record& source) {
+  std::vector<net::DigestKind> kinds;
+  const auto asked = net::find_checksum_algorithm(call.request().get("x-amz-checksum-algorithm"));
+  if (asked) return {*asked};
+  for (const auto& [name, value] : source.headers) {
+    const auto kind = net::find_checksum_kind(name);
+    if (kind && value.find('-') != std::string::npos) kinds.push_back(*kind);
+  }
+  return kinds;
+}
+
+Result<bool> replaces(const Call& call, std::string_view directive) {
+  const std::string_view value = call.request().get(directive);
+  if (value.empty() || net::equal_names(value, "copy")) return false;
+  if (net::equal_names(value, "replace")) return true;
+  return make_error(Code::kInvalid, "{} is COPY or REPLACE", directive);
+}
+
+Result<store::PutOptions> copy_options(const Call& call, const store::Object& source, const CopyPlan& plan) {
+  const store::Record& record = source.record();
+  store::PutOptions options;
+  options.bucket = call.bucket;
+  options.key = call.key;
+  options.size = record.size;
+  const bool replace = MR_TRY(replaces(call, "x-amz-metadata-directive"));
+  if (source.bucket() == call.bucket && source.key() == call.key && !replace) {
+    return make_error(
+        Code::kInvalid,
+        "InvalidRequest: copying an object onto itself needs x-amz-metadata-directive: REPLACE");
+  }
+  if (replace) options.headers = MR_TRY(kept_headers(call));
+  for (const NameValue& header : record.headers) {
+    const bool is_checksum = net::find_checksum_kind(header.first).has_value();
+    const bool is_stores = header.first == store::kIndexProblem || header.first == kUploadHeader ||
+                           (header.first.starts_with("x-amz-checksum-") && !is_checksum);
+    if (is_stores || (is_checksum ? !plan.checksums.empty() : replace)) continue;
+    options.headers.push_back(header);
+  }
+  options.tags = record.tags;
+  if (MR_TRY(replaces(call, "x-amz-tagging-directive")))
+    options.tags = MR_TRY(parse_tagging_header(call.request().get("x-amz-tagging")));
+  options.condition = MR_TRY(put_condition(call));
+  return options;
+}
+
+}  // namespace
+
 net::Task<Status> copy_object(Call& call) {
   call.operation = "copy";
   auto source = co_await open_copy_source(call);
   if (!source) co_return co_await call.refuse(source.error(), About::kObject);
   const store::Record& record = (*source)->record();
-  store::PutOptions options;
-  options.bucket = call.bucket;
-  options.key = call.key;
-  options.size = record.size;
-  const std::string_view directive = call.request().get("x-amz-metadata-directive");
-  const bool replace = net::equal_names(directive, "replace");
-  if (!directive.empty() && !replace && !net::equal_names(directive, "copy")) {
-    Refusal refusal{"InvalidArgument", "x-amz-metadata-directive is COPY or REPLACE", ""};
-    co_return co_await call.refuse(std::move(refusal));
-  }
-  if ((*source)->bucket() == call.bucket && (*source)->key() == call.key && !replace) {
-    Refusal refusal{"InvalidRequest", "copying an object onto itself needs x-amz-metadata-directive: REPLACE",
-                    ""};
-    co_return co_await call.refuse(std::move(refusal));
-  }
-  if (replace) {
-    auto headers = kept_headers(call);
-    if (!headers) co_return co_await call.refuse(headers.error(), About::kObject);
-    options.headers = headers.take();
-    for (const NameValue& header : record.headers) {
-      if (header.first.starts_with("x-amz-checksum-")) options.headers.push_back(header);
-    }
-  } else {
-    options.headers = record.headers;
-    std::erase_if(options.headers,
-                  [](const NameValue& header) { return header.first == store::kIndexProblem; });
-  }
-  options.tags = record.tags;
-  if (net::equal_names(call.request().get("x-amz-tagging-directive"), "replace")) {
-    auto tags = parse_tagging_header(call.request().get("x-amz-tagging"));
-    if (!tags) co_return co_await call.refuse(tags.error(), About::kObject);
-    options.tags = tags.take();
-  }
-  auto condition = put_condition(call);
-  if (!condition) co_return co_await call.refuse(condition.error(), About::kObject);
-  options.condition = condition.take();
   const auto bucket = call.store().find_bucket(call.bucket);
   const store::EtagMode mode = bucket ? bucket->settings.etag : store::EtagMode::kAuto;
-  const bool md5 =
-      mode == store::EtagMode::kMd5 || (mode == store::EtagMode::kAuto && record.size <= kMd5Bytes);
-  auto writer = call.store().put(std::move(options));
+  CopyPlan plan;
+  plan.range = {0, record.size};
+  plan.md5 = mode == store::EtagMode::kMd5 || (mode == store::EtagMode::kAuto && record.size <= kMd5Bytes);
+  plan.checksums = new_checksums(call, record);
+  auto options = copy_options(call, **source, plan);
+  if (!options) co_return co_await call.refuse(options.error(), About::kObject);
+  auto writer = call.store().put(options.take());
   if (!writer) co_return co_await call.refuse(writer.error(), About::kBucket);
   store::Store& store = call.store();
   std::shared_ptr<store::Writer> target = writer.take();
-  auto work = [&store, object = *source, target, md5]() -> Result<std::shared_ptr<const store::Object>> {
-    std::string etag =
-        MR_TRY(copy_bytes(store, *object, 0, object->record().size, *target, md5 ? Md5::kYes : Md5::kNo));
-    return finish_blocking(*target, {std::move(etag), {}});
-  };
+  auto work = [&store, object = *source, target, plan] { return copy_into(store, *object, *target, plan); };
   auto copied = co_await call.blocking_long(std::move(work));
   if (!copied) co_return co_await call.refuse(copied.error(), About::kObject);
   co_return co_await call.send_xml(200, copy_result_xml("CopyObjectResult", (*copied)->record()));
@@ -265,14 +347,12 @@ net::Task<Status> copy_object(Call& call) {
 
 net::Task<Status> delete_object(Call& call) {
   call.operation = "delete";
-  store::Condition condition;
-  if (const auto match = call.request().find("if-match"))
-    condition.only_if_etag = std::string(unquoted_etag(*match));
+  auto condition = delete_condition(call);
+  if (!condition) co_return co_await call.refuse(condition.error(), About::kObject);
   store::Store& store = call.store();
-  std::function<void(std::function<void(Status)>)> start = [&store, bucket = call.bucket, key = call.key,
-                                                            condition](std::function<void(Status)> done) {
-    store.remove(bucket, key, condition, std::move(done));
-  };
+  std::function<void(std::function<void(Status)>)> start =
+      [&store, bucket = call.bucket, key = call.key, condition = condition.take()](
+          std::function<void(Status)> done) { store.remove(bucket, key, condition, std::move(done)); };
   auto removed = co_await net::await_callback<Status>(call.connection.loop(), std::move(start));
   if (!removed) co_return co_await call.refuse(removed.error(), About::kObject);
   co_return co_await call.send_empty(204);
@@ -286,9 +366,8 @@ std::vector<Status> remove_all(store::Store& store, const std::string& bucket, c
   std::atomic<size_t> left = results.size();
   std::promise<void> all;
   for (size_t i = 0; i < request.entries.size(); ++i) {
-    store::Condition condition;
-    if (!request.entries[i].etag.empty()) condition.only_if_etag = request.entries[i].etag;
-    store.remove(bucket, request.entries[i].key, condition, [&results, &left, &all, i](Status status) {
+    const DeleteRequest::Entry& entry = request.entries[i];
+    store.remove(bucket, entry.key, entry.condition, [&results, &left, &all, i](Status status) {
       results[i] = std::move(status);
       if (--left == 0) all.set_value();
     });
@@ -303,8 +382,6 @@ net::Task<Status> delete_objects(Call& call) {
   call.operation = "delete_many";
   auto text = co_await read_document(call, kMaxXmlBody);
   if (!text) co_return co_await call.refuse(text.error(), About::kBucket);
-  if (auto whole = check_document(call, *text); !whole)
-    co_return co_await call.refuse(whole.error(), About::kBucket);
   auto request = parse_delete(*text);
   if (!request) co_return co_await call.refuse(request.error(), About::kBucket);
   store::Store& store = call.store();
@@ -360,8 +437,6 @@ net::Task<Status> put_tags(Call& call) {
   call.operation = "put_tags";
   auto text = co_await read_document(call, kMaxXmlBody);
   if (!text) co_return co_await call.refuse(text.error(), About::kObject);
-  if (auto whole = check_document(call, *text); !whole)
-    co_return co_await call.refuse(whole.error(), About::kObject);
   auto tags = parse_tagging(*text);
   if (!tags) co_return co_await call.refuse(tags.error(), About::kObject);
   co_return co_await change_tags(call, tags.take(), 200);

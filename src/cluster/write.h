@@ -2,6 +2,8 @@
 #pragma once
 
 #include "cluster/call.h"
+#include "cluster/read.h"
+#include "net/digest.h"
 
 namespace millrace::cluster {
 
@@ -16,6 +18,8 @@ net::Task<Status> delete_tags(Call& call);
 // The headers of a request that are kept with the object.
 Result<std::vector<store::NameValue>> kept_headers(const Call& call);
 Result<store::Condition> put_condition(const Call& call);
+// Against the object as it is now; what counts is the judgement at the commit.
+net::Task<Status> judge_now(Call& call, store::Condition condition);
 
 // "/bucket/key" of x-amz-copy-source, and what it must be.
 struct CopySource {
@@ -25,10 +29,14 @@ struct CopySource {
 Result<CopySource> parse_copy_source(std::string_view text);
 // The source object, judged by rights and the x-amz-copy-source-if-* headers.
 net::Task<Result<std::shared_ptr<const store::Object>>> open_copy_source(Call& call);
-// Bytes of one object into a writer; blocks. The MD5 of them if asked for.
-enum class Md5 { kNo, kYes };
-Result<std::string> copy_bytes(store::Store& store, const store::Object& source, uint64_t offset,
-                               uint64_t size, store::Writer& writer, Md5 md5);
-Result<std::shared_ptr<const store::Object>> finish_blocking(store::Writer& writer, store::Finish finish);
+// What a copy takes of its source, and what is computed on the way.
+struct CopyPlan {
+  ByteRange range;
+  bool md5 = false;  // for the etag
+  std::vector<net::DigestKind> checksums;
+};
+// Bytes of one object into a writer, which is finished; blocks.
+Result<std::shared_ptr<const store::Object>> copy_into(store::Store& store, const store::Object& source,
+                                                       store::Writer& writer, const CopyPlan& plan);
 
 }  // namespace millrace::cluster

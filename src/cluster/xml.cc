@@ -1,16 +1,21 @@
 // Small documents, strictly checked.
 #include "cluster/xml.h"
 
+#include <algorithm>
 #include <charconv>
-#include <pugixml.hpp>
+#include <initializer_list>
 
+#include "base/clock.h"
 #include "base/text.h"
 #include "net/digest.h"
 #include "net/url.h"
+#include "net/xml_document.h"
 
 namespace millrace::cluster {
 
 namespace {
+
+using net::XmlElement;
 
 constexpr size_t kMaxTags = 10;
 constexpr size_t kMaxTagKey = 128;
@@ -20,30 +25,52 @@ Error malformed(std::string_view why) {
   return make_error(Code::kInvalid, "MalformedXML: {}", why);
 }
 
-// Namespace prefixes and which namespace is meant differ between clients; the local name decides.
-std::string_view local_name(const pugi::xml_node& node) {
-  const std::string_view name = node.name();
-  return name.substr(name.find(':') == std::string_view::npos ? 0 : name.find(':') + 1);
-}
+enum class Form { kText, kOne, kMany };  // text, and once; elements, and once; any number
+struct Known {
+  std::string_view name;
+  Form form = Form::kText;
+};
 
-std::string child_text(const pugi::xml_node& node, std::string_view name) {
-  for (const pugi::xml_node& child : node.children()) {
-    if (local_name(child) == name) return child.text().get();
+// Refuses children that are not known here, and those that come twice where one must decide.
+Status check_children(const XmlElement& element, std::initializer_list<Known> known) {
+  for (const Known& one : known) {
+    const auto count = std::ranges::count(element.children, one.name, &XmlElement::name);
+    if (one.form != Form::kMany && count > 1)
+      return malformed(fmt::format("{} has more than one {}", element.name, one.name));
+  }
+  for (const XmlElement& child : element.children) {
+    const auto* const one = std::ranges::find(known, child.name, &Known::name);
+    if (one == known.end()) {
+      return make_error(Code::kUnsupported, "NotImplemented: the element {} in {} is not supported",
+                        printable(child.name, 64), element.name);
+    }
+    if (one->form == Form::kText && !child.children.empty())
+      return malformed(fmt::format("elements inside a {}", child.name));
   }
   return {};
 }
 
-Result<pugi::xml_node> parse_root(pugi::xml_document& document, std::string_view xml, std::string_view root) {
-  const auto parsed =
-      document.load_buffer(xml.data(), xml.size(), pugi::parse_default | pugi::parse_ws_pcdata_single);
-  if (!parsed) return malformed(fmt::format("{} at byte {}", parsed.description(), parsed.offset));
-  for (const pugi::xml_node& node : document.children()) {
-    if (node.type() == pugi::node_element && local_name(node) == root) return node;
-  }
-  return malformed(fmt::format("there is no {} element", root));
+Result<XmlElement> parse_root(std::string_view xml, std::string_view root) {
+  auto element = net::parse_xml(xml);
+  if (!element) return malformed(element.error().message());
+  if (element->name != root) return malformed(fmt::format("there is no {} element", root));
+  if (element->children.empty() && element->text.find_first_not_of(" \t\r\n") != std::string::npos)
+    return malformed(fmt::format("{} holds text", root));
+  return element;
 }
 
-std::string unquoted(std::string text) {
+template <typename Number>
+Result<Number> parse_number(std::string_view text, std::string_view element) {
+  const std::string_view digits = trim(text);
+  Number number = 0;
+  const auto [end, problem] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  if (problem != std::errc() || end != digits.data() + digits.size())
+    return malformed(fmt::format("{} is not a number", element));
+  return number;
+}
+
+std::string unquoted(std::string_view quoted) {
+  std::string text(trim(quoted));
   if (text.size() >= 2 && text.front() == '"' && text.back() == '"') text = text.substr(1, text.size() - 2);
   return text;
 }
@@ -108,61 +135,104 @@ std::string XmlWriter::finish() {
   return std::move(text_);
 }
 
+namespace {
+
+Result<bool> parse_flag(std::string_view text, std::string_view element) {
+  const std::string lower = lower_case(trim(text));
+  if (lower == "true") return true;
+  if (lower == "false" || lower.empty()) return false;
+  return malformed(fmt::format("{} is true or false", element));
+}
+
+Result<DeleteRequest::Entry> parse_deletion(const XmlElement& object) {
+  MR_TRY(check_children(object, {{"Key"}, {"VersionId"}, {"ETag"}, {"Size"}, {"LastModifiedTime"}}));
+  DeleteRequest::Entry entry;
+  entry.key = object.get("Key");
+  if (entry.key.empty()) return malformed("an Object without a Key");
+  const std::string_view version = object.get("VersionId");
+  if (!version.empty() && version != "null")
+    return make_error(Code::kUnsupported, "NotImplemented: versions of objects are not kept");
+  if (const XmlElement* etag = object.find("ETag")) entry.condition.only_if_etag = unquoted(etag->text);
+  if (const XmlElement* size = object.find("Size"))
+    entry.condition.only_if_size = MR_TRY(parse_number<uint64_t>(size->text, "Size"));
+  if (const XmlElement* time = object.find("LastModifiedTime")) {
+    auto date = parse_date(trim(time->text));
+    if (!date) return malformed(date.error().message());
+    entry.condition.only_if_modified_ms = *date;
+  }
+  return entry;
+}
+
+}  // namespace
+
+Result<int64_t> parse_date(std::string_view text) {
+  auto date = parse_http_date(text);
+  return date ? std::move(date) : parse_iso_date(text);
+}
+
 Result<DeleteRequest> parse_delete(std::string_view xml) {
-  pugi::xml_document document;
-  const pugi::xml_node root = MR_TRY(parse_root(document, xml, "Delete"));
+  const XmlElement root = MR_TRY(parse_root(xml, "Delete"));
+  MR_TRY(check_children(root, {{"Quiet"}, {"Object", Form::kMany}}));
   DeleteRequest request;
-  request.quiet = child_text(root, "Quiet") == "true";
-  for (const pugi::xml_node& node : root.children()) {
-    if (local_name(node) != "Object") continue;
-    DeleteRequest::Entry entry{child_text(node, "Key"), unquoted(child_text(node, "ETag"))};
-    if (entry.key.empty()) return malformed("an Object without a Key");
-    if (!child_text(node, "VersionId").empty() && child_text(node, "VersionId") != "null") {
-      return make_error(Code::kUnsupported, "NotImplemented: versions of objects are not kept");
-    }
+  request.quiet = MR_TRY(parse_flag(root.get("Quiet"), "Quiet"));
+  for (const XmlElement& child : root.children) {
+    if (child.name != "Object") continue;
     if (request.entries.size() == kMaxDeletes)
       return malformed(fmt::format("more than {} objects", kMaxDeletes));
-    request.entries.push_back(std::move(entry));
+    request.entries.push_back(MR_TRY(parse_deletion(child)));
   }
   if (request.entries.empty()) return malformed("no objects");
   return request;
 }
 
-Result<std::vector<CompletedPart>> parse_complete(std::string_view xml) {
-  pugi::xml_document document;
-  const pugi::xml_node root = MR_TRY(parse_root(document, xml, "CompleteMultipartUpload"));
-  std::vector<CompletedPart> parts;
-  for (const pugi::xml_node& node : root.children()) {
-    if (local_name(node) != "Part") continue;
-    CompletedPart part;
-    const std::string number = child_text(node, "PartNumber");
-    const auto [end, problem] = std::from_chars(number.data(), number.data() + number.size(), part.number);
-    if (problem != std::errc() || end != number.data() + number.size() || part.number < 1 ||
-        part.number > store::kMaxParts) {
-      return make_error(Code::kInvalid, "InvalidPart: part numbers are 1 to {}", store::kMaxParts);
+namespace {
+
+Result<CompletedPart> parse_part(const XmlElement& node) {
+  CompletedPart part;
+  auto number = parse_number<unsigned>(node.get("PartNumber"), "PartNumber");
+  if (!number || *number < 1 || *number > store::kMaxParts)
+    return make_error(Code::kInvalid, "InvalidPart: part numbers are 1 to {}", store::kMaxParts);
+  part.number = *number;
+  part.etag = unquoted(node.get("ETag"));
+  for (const XmlElement& child : node.children) {
+    if (std::ranges::count(node.children, child.name, &XmlElement::name) > 1)
+      return malformed(fmt::format("a Part has more than one {}", printable(child.name, 64)));
+    if (!child.children.empty())
+      return malformed(fmt::format("elements inside a {}", printable(child.name, 64)));
+    if (child.name == "PartNumber" || child.name == "ETag") continue;
+    const auto kind = child.name.starts_with("Checksum")
+                          ? net::find_checksum_algorithm(std::string_view(child.name).substr(8))
+                          : std::nullopt;
+    if (!kind) {
+      return make_error(Code::kUnsupported, "NotImplemented: the element {} in Part is not supported",
+                        printable(child.name, 64));
     }
-    part.etag = unquoted(child_text(node, "ETag"));
-    for (const pugi::xml_node& child : node.children()) {
-      const std::string_view name = local_name(child);
-      if (!name.starts_with("Checksum")) continue;
-      const auto kind = net::find_checksum_algorithm(name.substr(8));
-      if (kind) part.checksums.emplace_back(net::checksum_header(*kind), child.text().get());
-    }
-    if (parts.size() == store::kMaxParts) return malformed("too many parts");
-    parts.push_back(std::move(part));
+    if (!child.text.empty()) part.checksums.emplace_back(net::checksum_header(*kind), trim(child.text));
   }
+  return part;
+}
+
+}  // namespace
+
+Result<std::vector<CompletedPart>> parse_complete(std::string_view xml) {
+  const XmlElement root = MR_TRY(parse_root(xml, "CompleteMultipartUpload"));
+  MR_TRY(check_children(root, {{"Part", Form::kMany}}));
+  if (root.children.size() > store::kMaxParts) return malformed("too many parts");
+  std::vector<CompletedPart> parts;
+  for (const XmlElement& node : root.children) parts.push_back(MR_TRY(parse_part(node)));
   if (parts.empty()) return malformed("no parts");
   return parts;
 }
 
 Result<std::vector<store::NameValue>> parse_tagging(std::string_view xml) {
-  pugi::xml_document document;
-  const pugi::xml_node root = MR_TRY(parse_root(document, xml, "Tagging"));
+  const XmlElement root = MR_TRY(parse_root(xml, "Tagging"));
+  MR_TRY(check_children(root, {{"TagSet", Form::kOne}}));
   std::vector<store::NameValue> tags;
-  for (const pugi::xml_node& set : root.children()) {
-    if (local_name(set) != "TagSet") continue;
-    for (const pugi::xml_node& tag : set.children()) {
-      if (local_name(tag) == "Tag") tags.emplace_back(child_text(tag, "Key"), child_text(tag, "Value"));
+  if (const XmlElement* set = root.find("TagSet")) {
+    MR_TRY(check_children(*set, {{"Tag", Form::kMany}}));
+    for (const XmlElement& tag : set->children) {
+      MR_TRY(check_children(tag, {{"Key"}, {"Value"}}));
+      tags.emplace_back(tag.get("Key"), tag.get("Value"));
     }
   }
   MR_TRY(check_tags(tags));
@@ -178,9 +248,9 @@ Result<std::vector<store::NameValue>> parse_tagging_header(std::string_view text
 
 Result<std::string> parse_create_bucket(std::string_view xml) {
   if (xml.find_first_not_of(" \r\n\t") == std::string_view::npos) return std::string();
-  pugi::xml_document document;
-  const pugi::xml_node root = MR_TRY(parse_root(document, xml, "CreateBucketConfiguration"));
-  return child_text(root, "LocationConstraint");
+  const XmlElement root = MR_TRY(parse_root(xml, "CreateBucketConfiguration"));
+  MR_TRY(check_children(root, {{"LocationConstraint"}}));
+  return std::string(root.get("LocationConstraint"));
 }
 
 }  // namespace millrace::cluster

@@ -1,6 +1,7 @@
 // XML as S3 speaks it: a writer for answers and a parser for the four documents that requests carry.
 //
-// Parsing goes through pugixml with bounded input; nothing outside the document is ever fetched. Pure.
+// An element that is not known here is refused (NotImplemented): a condition that is passed over is worse
+// than a request that fails. Pure.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +11,7 @@
 
 #include "base/result.h"
 #include "base/xml_text.h"
-#include "store/record.h"
+#include "store/store.h"
 
 namespace millrace::cluster {
 
@@ -32,11 +33,13 @@ class XmlWriter {
 struct DeleteRequest {
   struct Entry {
     std::string key;
-    std::string etag;  // empty: whatever is there
+    store::Condition condition;
   };
   std::vector<Entry> entries;
   bool quiet = false;
 };
+// A date of a condition, as HTTP or as XML has it.
+Result<int64_t> parse_date(std::string_view text);
 inline constexpr size_t kMaxDeletes = 1000;
 Result<DeleteRequest> parse_delete(std::string_view xml);
 

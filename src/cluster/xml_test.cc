@@ -34,7 +34,8 @@ TEST(XmlTest, ADeleteNamesItsObjects) {
   ASSERT_EQ(request->entries.size(), 2U);
   EXPECT_EQ(request->entries[0].key, "a&b ü");
   EXPECT_EQ(request->entries[1].key, " c ");
-  EXPECT_EQ(request->entries[1].etag, "e");
+  EXPECT_EQ(request->entries[1].condition.only_if_etag, "e");
+  EXPECT_FALSE(request->entries[0].condition.is_any());
 }
 
 TEST(XmlTest, AKeyOfOneBlankIsAKey) {
@@ -75,11 +76,82 @@ TEST(XmlTest, VersionsAreNotKept) {
   EXPECT_EQ(code_of(request.error()), "NotImplemented");
 }
 
-TEST(XmlTest, EntitiesOfADocumentTypeAreNotExpanded) {
+TEST(XmlTest, TheWholeTextOfAKeyIsItsName) {
+  const std::pair<std::string_view, std::string_view> cases[] = {{"a<!-- x -->b", "ab"},
+                                                                 {"<![CDATA[a]]>b", "ab"},
+                                                                 {"a<![CDATA[&#0;<x>]]>", "a&#0;<x>"},
+                                                                 {"a<?pi x?>b", "ab"},
+                                                                 {"a<!-- x --> ", "a "},
+                                                                 {"<!-- x -->a", "a"},
+                                                                 {"a&#98;&#x63;&amp;", "abc&"},
+                                                                 {"<![CDATA[a]]><![CDATA[b]]>", "ab"},
+                                                                 {" <!-- & --> ", "  "}};
+  for (const auto& [text, key] : cases) {
+    const auto request =
+        parse_delete("<Delete><Object><Key>" + std::string(text) + "</Key></Object></Delete>");
+    ASSERT_TRUE(request) << text << ": " << request.error().message();
+    EXPECT_EQ(request->entries[0].key, key) << text;
+    const auto tags = parse_tagging("<Tagging><TagSet><Tag><Key>k</Key><Value>" + std::string(text) +
+                                    "</Value></Tag></TagSet></Tagging>");
+    ASSERT_TRUE(tags) << text;
+    EXPECT_EQ(tags->front().second, key) << text;
+  }
+}
+
+TEST(XmlTest, TextThatTwoReadersWouldReadDifferentlyIsRefused) {
+  for (const std::string_view text :
+       {"a&#0;b", "a&#x0;b", "a&#00;b", "a&#4294967296;b", "a&#xd800;b", "a&#x110000;b", "a&b", "a&b;c",
+        "a&#;b", "a&#-1;b", "a<x/>b", "<x>a</x>", "a</Key><Key>b", "\xff"}) {
+    const auto request =
+        parse_delete("<Delete><Object><Key>" + std::string(text) + "</Key></Object></Delete>");
+    ASSERT_FALSE(request) << text;
+    EXPECT_EQ(code_of(request.error()), "MalformedXML") << text;
+  }
+  const std::string nul("<Delete><Object><Key>a\0b</Key></Object></Delete>", 49);
+  EXPECT_FALSE(parse_delete(nul));
+  const std::string good = "<Delete><Object><Key>a</Key></Object></Delete>";
+  for (const std::string& whole : {"<!DOCTYPE d [<!ENTITY a SYSTEM \"file:///etc/passwd\">]>" + good,
+                                   "<!DOCTYPE Delete>" + good, good + good, "text" + good, good + "text",
+                                   std::string("<Delete>text<Object><Key>a</Key></Object></Delete>")})
+    EXPECT_FALSE(parse_delete(whole)) << whole;
+  EXPECT_TRUE(parse_delete("<?xml version=\"1.0\"?> <!-- x --> " + good + "\n"));
+}
+
+TEST(XmlTest, ADeleteCarriesItsConditions) {
   const auto request = parse_delete(
-      "<!DOCTYPE d [<!ENTITY a SYSTEM "
-      "\"file:///etc/passwd\">]><Delete><Object><Key>&a;</Key></Object></Delete>");
-  if (request) EXPECT_EQ(request->entries[0].key, "&a;");
+      "<Delete><Object><Key>k</Key><Size>12</Size><LastModifiedTime>Sun, 15 Nov 2026 22:50:34 "
+      "GMT</LastModifiedTime>"
+      "</Object><Object><Key>l</Key><LastModifiedTime>2026-11-15T22:50:34.123Z</LastModifiedTime></Object></"
+      "Delete>");
+  ASSERT_TRUE(request) << request.error().message();
+  EXPECT_EQ(request->entries[0].condition.only_if_size, 12U);
+  ASSERT_TRUE(request->entries[0].condition.only_if_modified_ms);
+  EXPECT_EQ(*request->entries[0].condition.only_if_modified_ms + 123,
+            *request->entries[1].condition.only_if_modified_ms);
+  for (const std::string_view bad :
+       {"<Size>x</Size>", "<Size></Size>", "<Size>-1</Size>", "<Size>1</Size><Size>1</Size>",
+        "<LastModifiedTime>yesterday</LastModifiedTime>", "<LastModifiedTime/>"})
+    EXPECT_FALSE(parse_delete("<Delete><Object><Key>k</Key>" + std::string(bad) + "</Object></Delete>"))
+        << bad;
+}
+
+TEST(XmlTest, ElementsThatAreNotKnownAreNotPassedOver) {
+  for (const std::string_view text :
+       {"<Delete><Object><Key>k</Key><IfMatch>e</IfMatch></Object></Delete>",
+        "<Delete><BypassEverything>true</BypassEverything><Object><Key>k</Key></Object></Delete>"})
+    EXPECT_EQ(code_of(parse_delete(text).error()), "NotImplemented") << text;
+  EXPECT_EQ(code_of(parse_complete("<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>e</ETag>"
+                                   "<ChecksumOther>x</ChecksumOther></Part></CompleteMultipartUpload>")
+                        .error()),
+            "NotImplemented");
+  EXPECT_EQ(code_of(parse_tagging(
+                        "<Tagging><TagSet><Tag><Key>k</Key><Value>v</Value><Until>x</Until></Tag></TagSet>"
+                        "</Tagging>")
+                        .error()),
+            "NotImplemented");
+  EXPECT_EQ(
+      code_of(parse_create_bucket("<CreateBucketConfiguration><Tags/></CreateBucketConfiguration>").error()),
+      "NotImplemented");
 }
 
 TEST(XmlTest, DeepDocumentsAreReadOrRefusedButHarmless) {
@@ -92,8 +164,7 @@ TEST(XmlTest, DeepDocumentsAreReadOrRefusedButHarmless) {
 std::string parts_xml(std::string_view number) {
   return "<CompleteMultipartUpload><Part><PartNumber>" + std::string(number) +
          "</PartNumber><ETag>&quot;e&quot;</ETag>"
-         "<ChecksumSHA256>c</ChecksumSHA256><ChecksumOther>x</ChecksumOther></Part></"
-         "CompleteMultipartUpload>";
+         "<ChecksumSHA256>c</ChecksumSHA256></Part></CompleteMultipartUpload>";
 }
 
 TEST(XmlTest, ACompletionNamesItsParts) {

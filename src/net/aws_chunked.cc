@@ -14,6 +14,8 @@ constexpr size_t kMaxLineBytes = 4096;
 constexpr size_t kMaxTrailers = 16;
 constexpr size_t kMaxSizeDigits = 12;  // 256 TiB: more than any object
 constexpr std::string_view kSignatureExtension = "chunk-signature=";
+// minio-go puts a second empty line behind trailing headers that end with LF.
+constexpr std::string_view kExtraEnd = "\r\n";
 constexpr std::string_view kTrailerSignature = "x-amz-trailer-signature";
 
 Error bad_form(std::string_view why) {
@@ -30,12 +32,16 @@ AwsChunkedDecoder::AwsChunkedDecoder(std::optional<ChunkSigner> signer, Trailers
     : signer_(std::move(signer)), expect_(trailers) {}
 
 bool AwsChunkedDecoder::finished() const {
-  return state_ == State::kEnd;
+  return state_ == State::kEnd && (extra_.empty() || extra_ == kExtraEnd);
 }
 
 Result<AwsChunkedDecoder::Step> AwsChunkedDecoder::decode(std::string_view input) {
   if (input.empty()) return Step{};
-  if (state_ == State::kEnd) return bad_form("there is more behind its end");
+  if (state_ == State::kEnd) {
+    if (extra_.empty() || extra_[0] != input[0]) return bad_form("there is more behind its end");
+    extra_.remove_prefix(1);
+    return Step{1, {}};
+  }
   if (state_ != State::kData) return take_line(input);
   const std::string_view plain = input.substr(0, std::min<uint64_t>(left_, input.size()));
   left_ -= plain.size();
@@ -50,9 +56,13 @@ Result<AwsChunkedDecoder::Step> AwsChunkedDecoder::take_line(std::string_view in
   if (line_.size() + part.size() > kMaxLineBytes) return bad_form("a line is too long");
   line_ += part;
   if (end == std::string_view::npos) return Step{input.size(), {}};
-  if (line_.ends_with('\r')) line_.pop_back();
+  const bool bare = !line_.ends_with('\r');
+  if (!bare) line_.pop_back();
   const std::string line = std::move(line_);
   line_.clear();
+  // Lines end with CR and LF. Only a trailing header may end with LF alone, as minio-go writes it.
+  if (bare && (state_ != State::kTrailer || line.empty())) return bad_form("a line ends without CR and LF");
+  if (bare) extra_ = kExtraEnd;
   switch (state_) {
     case State::kDataEnd:
       if (!line.empty()) return bad_form("a chunk is longer than it says");

@@ -48,6 +48,7 @@ class AwsChunkedDecoder {
   std::string signature_;
   std::optional<Digest> sha256_;
   std::string trailer_text_;
+  std::string_view extra_;  // what may still follow the end
   std::vector<HeaderField> trailers_;
 };
 

@@ -93,6 +93,27 @@ TEST(AwsChunkedTest, UnsignedTrailersAreCollected) {
   EXPECT_EQ(decoder.trailers(), expected);
 }
 
+TEST(AwsChunkedTest, MinioGoEndsATrailerWithALineFeedAndTwoEmptyLines) {
+  for (const size_t step : {1UL, 2UL, 100UL}) {
+    AwsChunkedDecoder decoder({}, Trailers::kExpected);
+    const auto plain = decode_all(decoder, "3\r\nabc\r\n0\r\nx-amz-checksum-crc32c:NksE/g==\n\r\n\r\n", step);
+    ASSERT_TRUE(plain) << plain.error().message();
+    EXPECT_EQ(*plain, "abc");
+    EXPECT_TRUE(decoder.finished());
+    ASSERT_EQ(decoder.trailers().size(), 1U);
+  }
+}
+
+TEST(AwsChunkedTest, ABareLineFeedEndsNoOtherLine) {
+  for (const std::string_view body :
+       {"3\nabc\r\n0\r\n\r\n", "3;x=y\nabc\r\n0\r\n\r\n", "3\r\nabc\n0\r\n\r\n", "3\r\nabc\r\n0\n\r\n",
+        "3\r\nabc\r\n0\r\n\n", "3\r\nabc\r\n0\r\na:b\n\n", "3\r\nabc\r\n0\r\na:b\n\r\n\n",
+        "3\r\nabc\r\n0\r\na:b\n\r\n\r\nx", "3\r\nabc\r\n0\r\na:b\r\n\r\n\r\n"}) {
+    AwsChunkedDecoder decoder({}, Trailers::kExpected);
+    EXPECT_FALSE(decode_all(decoder, body, 100)) << body;
+  }
+}
+
 std::string signed_trailer_body(std::string_view end) {
   return "10000;chunk-signature=b474d8862b1487a5145d686f57f013e54db672cee1c953b3010fb58501ef5aa2\r\n" +
          std::string(65536, 'a') +

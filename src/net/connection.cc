@@ -305,6 +305,7 @@ Task<Result<bool>> Connection::read_request() {
   chunks_.reset();
   if (request_.chunked) chunks_.emplace();
   expectation_open_ = request_.expects_continue;
+  body_broken_ = false;
   co_return true;
 }
 
@@ -324,11 +325,27 @@ Task<Result<size_t>> Connection::read_body(std::span<std::byte> into) {
   wait_until_us_ = now + limits_.stall_us;
   const uint64_t seconds = now > began_us_ ? (now - began_us_) / 1'000'000 : 0;
   if (seconds > 60 && bytes_received_ / seconds < kLeastBytesPerSecond) {
+    body_broken_ = true;
     co_return make_error(Code::kUnavailable, "the client sends less than {} bytes a second",
                          kLeastBytesPerSecond);
   }
-  if (chunks_) co_return co_await read_chunked_body(into);
-  co_return co_await read_length_body(into);
+  Result<size_t> got;
+  if (chunks_) {
+    got = co_await read_chunked_body(into);
+  } else {
+    got = co_await read_length_body(into);
+  }
+  if (!got) body_broken_ = true;
+  co_return got;
+}
+
+// Whether a further request can follow on this connection: only where the rest of this one's body will be
+// read. The client must be told with the response, or its next request fails.
+bool Connection::can_go_on() const {
+  if (!request_.keep_alive || body_broken_) return false;
+  // A client that waits for "100 Continue" and gets a final answer may or may not send its body after all.
+  if (expectation_open_) return false;
+  return body_left_ <= kDrainBytes && (!chunks_ || chunks_->finished());
 }
 
 Task<Result<size_t>> Connection::read_length_body(std::span<std::byte> into) {
@@ -398,8 +415,7 @@ HeadBuilder& Connection::start(int status) {
 Task<Status> Connection::send(std::string_view body) {
   response_started_ = true;
   if (head_.status() != 204 && head_.status() != 304) head_.add("Content-Length", body.size());
-  // A client that waits for "100 Continue" and gets a final answer may or may not send its body after all.
-  if (expectation_open_) request_.keep_alive = false;
+  request_.keep_alive = can_go_on();
   const std::string& head = head_.finish(request_.keep_alive);
   co_return co_await transmit_two(head, request_.method == "HEAD" ? std::string_view() : body);
 }
@@ -419,7 +435,7 @@ Task<Status> Connection::send_head(std::optional<uint64_t> length) {
     head_.add("Transfer-Encoding", "chunked");
     chunked_response_ = true;
   }
-  if (expectation_open_) request_.keep_alive = false;
+  request_.keep_alive = can_go_on();
   const std::string& head = head_.finish(request_.keep_alive);
   const bool body_follows = request_.method != "HEAD" && length != uint64_t{0};
   if (body_follows && !tls_ && length.value_or(kCorkAbove + 1) > kCorkAbove) cork(true);
@@ -503,21 +519,10 @@ Task<Status> Connection::end_body() {
 Task<Status> Connection::end_request() {
   cork(false);
   if (!request_.keep_alive) co_return Status();
-  if (body_left_ > kDrainBytes) {
-    request_.keep_alive = false;
-    co_return Status();
-  }
-  uint64_t drained = 0;
   std::byte scratch[4096];
-  while (body_left_ > 0 || (chunks_ && !chunks_->finished())) {
-    if (drained > kDrainBytes) {
-      request_.keep_alive = false;
-      break;
-    }
+  while (body_left_ > 0) {
     auto got = co_await read_body(scratch);
     if (!got) co_return got.take_error();
-    if (*got == 0) break;
-    drained += *got;
   }
   co_return Status();
 }

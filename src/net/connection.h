@@ -93,6 +93,7 @@ class Connection {
   Task<Result<size_t>> read_length_body(std::span<std::byte> into);
   Task<Result<size_t>> read_chunked_body(std::span<std::byte> into);
   Task<Status> answer_expectation();
+  bool can_go_on() const;
   void cork(bool on);
 
   std::string_view buffered() const { return {buffer_.get() + begin_, end_ - begin_}; }
@@ -114,6 +115,7 @@ class Connection {
   uint64_t body_left_ = 0;
   std::optional<ChunkedDecoder> chunks_;
   bool expectation_open_ = false;
+  bool body_broken_ = false;  // nobody knows where the next request begins
 
   HeadBuilder head_;
   bool response_started_ = false;

@@ -8,6 +8,7 @@
 
 #include <array>
 
+#include "base/hash.h"
 #include "base/text.h"
 
 namespace millrace::net {
@@ -25,14 +26,46 @@ std::optional<CrcKind> find_crc(DigestKind kind) {
   }
 }
 
+size_t digest_bytes(DigestKind kind) {
+  switch (kind) {
+    case DigestKind::kMd5:
+    case DigestKind::kXxHash128:
+      return 16;
+    case DigestKind::kSha1:
+      return 20;
+    case DigestKind::kSha256:
+      return 32;
+    case DigestKind::kSha512:
+      return 64;
+    case DigestKind::kCrc32:
+    case DigestKind::kCrc32c:
+      return 4;
+    case DigestKind::kCrc64Nvme:
+    case DigestKind::kXxHash64:
+    case DigestKind::kXxHash3:
+      return 8;
+  }
+  return 0;
+}
+
 namespace {
+
+std::optional<XxKind> find_xx(DigestKind kind) {
+  if (kind == DigestKind::kXxHash64) return XxKind::kXxh64;
+  if (kind == DigestKind::kXxHash3) return XxKind::kXxh3;
+  if (kind == DigestKind::kXxHash128) return XxKind::kXxh128;
+  return std::nullopt;
+}
 
 const EVP_MD* algorithm_of(DigestKind kind) {
   // Fetched once: a fetch per digest costs more than hashing 4 KiB.
   static const EVP_MD* const md5 = EVP_MD_fetch(nullptr, "MD5", nullptr);
   static const EVP_MD* const sha1 = EVP_MD_fetch(nullptr, "SHA1", nullptr);
   static const EVP_MD* const sha256 = EVP_MD_fetch(nullptr, "SHA256", nullptr);
-  return kind == DigestKind::kMd5 ? md5 : kind == DigestKind::kSha1 ? sha1 : sha256;
+  static const EVP_MD* const sha512 = EVP_MD_fetch(nullptr, "SHA512", nullptr);
+  if (kind == DigestKind::kMd5) return md5;
+  if (kind == DigestKind::kSha1) return sha1;
+  return kind == DigestKind::kSha512 ? sha512 : sha256;
 }
 
 struct Named {
@@ -40,12 +73,17 @@ struct Named {
   std::string_view header;
   std::string_view algorithm;
 };
-constexpr std::array<Named, 5> kNamed = {{
+constexpr std::array<Named, 10> kNamed = {{
     {DigestKind::kCrc32, "x-amz-checksum-crc32", "CRC32"},
     {DigestKind::kCrc32c, "x-amz-checksum-crc32c", "CRC32C"},
     {DigestKind::kCrc64Nvme, "x-amz-checksum-crc64nvme", "CRC64NVME"},
     {DigestKind::kSha1, "x-amz-checksum-sha1", "SHA1"},
     {DigestKind::kSha256, "x-amz-checksum-sha256", "SHA256"},
+    {DigestKind::kSha512, "x-amz-checksum-sha512", "SHA512"},
+    {DigestKind::kMd5, "x-amz-checksum-md5", "MD5"},
+    {DigestKind::kXxHash64, "x-amz-checksum-xxhash64", "XXHASH64"},
+    {DigestKind::kXxHash3, "x-amz-checksum-xxhash3", "XXHASH3"},
+    {DigestKind::kXxHash128, "x-amz-checksum-xxhash128", "XXHASH128"},
 }};
 
 }  // namespace
@@ -54,12 +92,17 @@ struct Digest::State {
   struct Free {
     void operator()(EVP_MD_CTX* made) const { EVP_MD_CTX_free(made); }
   };
-  std::unique_ptr<EVP_MD_CTX, Free> context;  // none for a CRC
+  std::unique_ptr<EVP_MD_CTX, Free> context;  // none for a CRC or xxHash
+  std::optional<XxDigest> xx;
   uint64_t crc = 0;
 };
 
 Digest::Digest(DigestKind kind) : kind_(kind), state_(std::make_unique<State>()) {
   if (find_crc(kind)) return;
+  if (const auto xx = find_xx(kind)) {
+    state_->xx.emplace(*xx);
+    return;
+  }
   state_->context.reset(EVP_MD_CTX_new());
   MR_ASSERT(EVP_DigestInit_ex(state_->context.get(), algorithm_of(kind), nullptr) == 1,
             static_cast<int>(kind));
@@ -72,6 +115,8 @@ Digest::~Digest() = default;
 void Digest::add(std::string_view bytes) {
   if (const auto crc = find_crc(kind_)) {
     state_->crc = crc_add(*crc, state_->crc, bytes);
+  } else if (state_->xx) {
+    state_->xx->add(bytes);
   } else {
     EVP_DigestUpdate(state_->context.get(), bytes.data(), bytes.size());
   }
@@ -84,6 +129,7 @@ std::string Digest::finish() {
       bytes += static_cast<char>(state_->crc >> (8 * byte));
     return bytes;
   }
+  if (state_->xx) return state_->xx->value();
   std::string bytes(EVP_MAX_MD_SIZE, 0);
   unsigned size = 0;
   EVP_DigestFinal_ex(state_->context.get(), reinterpret_cast<unsigned char*>(bytes.data()), &size);
@@ -121,6 +167,13 @@ std::string hmac_sha1(std::string_view key, std::string_view bytes) {
 std::string_view checksum_header(DigestKind kind) {
   for (const Named& named : kNamed) {
     if (named.kind == kind) return named.header;
+  }
+  return {};
+}
+
+std::string_view checksum_algorithm(DigestKind kind) {
+  for (const Named& named : kNamed) {
+    if (named.kind == kind) return named.algorithm;
   }
   return {};
 }

@@ -1,4 +1,5 @@
-// Digests that clients speak: MD5, SHA-1, SHA-256, CRC32, CRC32C, CRC64NVME, HMAC; and hex and base64.
+// Digests that clients speak: MD5, SHA-1, SHA-256, SHA-512, CRC32, CRC32C, CRC64NVME, the xxHash family,
+// HMAC; and hex and base64.
 //
 // The fast ones come from OpenSSL and the CPU's own instructions. A Digest belongs to one thread.
 #pragma once
@@ -14,7 +15,19 @@
 
 namespace millrace::net {
 
-enum class DigestKind { kMd5, kSha1, kSha256, kCrc32, kCrc32c, kCrc64Nvme };
+enum class DigestKind {
+  kMd5,
+  kSha1,
+  kSha256,
+  kSha512,
+  kCrc32,
+  kCrc32c,
+  kCrc64Nvme,
+  kXxHash64,
+  kXxHash3,
+  kXxHash128
+};
+size_t digest_bytes(DigestKind kind);  // of the raw value
 
 class Digest {
  public:
@@ -38,8 +51,9 @@ std::string hmac_sha1(std::string_view key, std::string_view bytes);
 
 std::optional<CrcKind> find_crc(DigestKind kind);  // which of the CRCs it is, if one
 
-// "x-amz-checksum-crc32c" and so on (lower case); nothing for MD5.
+// "x-amz-checksum-crc32c" and so on (lower case).
 std::string_view checksum_header(DigestKind kind);
+std::string_view checksum_algorithm(DigestKind kind);                      // "CRC32C"
 std::optional<DigestKind> find_checksum_kind(std::string_view header);     // by header name, lower case
 std::optional<DigestKind> find_checksum_algorithm(std::string_view name);  // "CRC32C", any case
 

@@ -39,7 +39,7 @@ TEST(DigestTest, PiecesGiveWhatTheWholeGives) {
 
 TEST(DigestTest, HeadersAndAlgorithmsNameTheKinds) {
   EXPECT_EQ(checksum_header(DigestKind::kCrc32c), "x-amz-checksum-crc32c");
-  EXPECT_EQ(checksum_header(DigestKind::kMd5), "");
+  EXPECT_EQ(checksum_header(DigestKind::kMd5), "x-amz-checksum-md5");
   EXPECT_EQ(find_checksum_kind("x-amz-checksum-sha256"), DigestKind::kSha256);
   EXPECT_EQ(find_checksum_kind("content-md5"), std::nullopt);
   EXPECT_EQ(find_checksum_algorithm("crc64nvme"), DigestKind::kCrc64Nvme);
@@ -67,6 +67,22 @@ TEST(SecretsTest, CompareByContent) {
   EXPECT_FALSE(equal_secrets("abc", "ab"));
   EXPECT_TRUE(equal_secrets("", ""));
   EXPECT_NE(random_bytes(16), random_bytes(16));
+}
+
+TEST(DigestTest, TheNewerChecksumsOfClients) {
+  const auto checked = [](std::string_view header) {
+    const DigestKind kind = *find_checksum_kind(header);
+    const std::string raw = digest(kind, "Memento Mori");
+    EXPECT_EQ(raw.size(), digest_bytes(kind)) << header;
+    EXPECT_EQ(find_checksum_algorithm(checksum_algorithm(kind)), kind) << header;
+    return to_base64(raw);
+  };
+  EXPECT_EQ(checked("x-amz-checksum-xxhash64"), "gpWjYMLp9XA=");
+  EXPECT_EQ(checked("x-amz-checksum-xxhash3"), "9RrF7krhuOI=");
+  EXPECT_EQ(checked("x-amz-checksum-xxhash128"), "AW5DBY+18wW7VuSsFyNFAg==");
+  EXPECT_EQ(checked("x-amz-checksum-md5"), "M4gMG2pWdRa7veK+8/DIFA==");
+  EXPECT_EQ(checked("x-amz-checksum-sha512"),
+            "b3tSwOm8ciYgInIl7qsmQMTRTg6bftRpEBagE0ZWONKrb19uOBf1HZX++/ttF/2n/6MFWBq3O4Msl2oP/XC+pQ==");
 }
 
 }  // namespace

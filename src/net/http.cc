@@ -32,6 +32,10 @@ bool is_token(std::string_view text) {
          std::all_of(text.begin(), text.end(), [](char c) { return kToken[static_cast<unsigned char>(c)]; });
 }
 
+bool is_alphanumeric(char c) {
+  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
 char lower(char c) {
   return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c;
 }
@@ -61,17 +65,24 @@ Status parse_request_line(std::string_view line, RequestHead& head) {
   if (!is_token(head.method)) return bad("the method is not a word");
   if (version == "HTTP/1.1") {
     head.keep_alive = true;
+    head.is_http11 = true;
   } else if (version == "HTTP/1.0") {
     head.keep_alive = false;
+    head.is_http11 = false;
   } else if (version.starts_with("HTTP/")) {
     return make_error(Code::kUnsupported, "{} is not spoken here", printable(version, 16));
   } else {
     return bad("the first line does not end in HTTP/1.1");
   }
   std::string_view target = head.target;
+  head.host = {};
   if (target.starts_with("http://") || target.starts_with("https://")) {
-    const size_t slash = target.find('/', target.find("//") + 2);
-    target = slash == std::string_view::npos ? "/" : target.substr(slash);
+    const std::string_view authority = target.substr(target.find("//") + 2);
+    const size_t end = std::min(authority.find_first_of("/?"), authority.size());
+    head.host = authority.substr(0, end);
+    if (head.host.empty()) return bad("the target has no host");
+    if (end < authority.size() && authority[end] == '?') return bad("the target has no path");
+    target = end == authority.size() ? "/" : authority.substr(end);
   }
   if (target.empty() || (target[0] != '/' && target != "*")) return bad("the target does not start with /");
   for (const char c : head.target) {
@@ -119,6 +130,20 @@ Status take_header(RequestHead& head, std::string_view name, std::string_view va
       break;
     default:
       break;
+  }
+  return {};
+}
+
+// Who is asked decides what the path means: it must be said once.
+Status take_host(RequestHead& head, size_t hosts) {
+  if (hosts == 0 && head.is_http11) return bad("there is no Host header");
+  const std::string_view host = head.get("host");
+  if (!head.host.empty() && hosts > 0 && !equal_names(head.host, host))
+    return bad("the target and the Host header name two hosts");
+  if (head.host.empty()) head.host = host;
+  for (const char c : head.host) {
+    const bool good = is_alphanumeric(c) || std::string_view("-._~:[]%").find(c) != std::string_view::npos;
+    if (!good) return bad("the host has a strange character");
   }
   return {};
 }
@@ -180,6 +205,7 @@ Status parse_request(std::string_view bytes, RequestHead& head) {
     MR_TRY(take_header(head, name, value));
   }
   if (hosts > 1) return bad("two Host headers");
+  MR_TRY(take_host(head, hosts));
   // Both at once is how requests are smuggled.
   if (head.chunked && head.content_length) return bad("Content-Length beside Transfer-Encoding");
   return {};
@@ -309,6 +335,11 @@ Status ChunkedDecoder::take(char c) {
     state_ = next;
     return {};
   };
+  // A line ends with CR and LF: where one party takes a bare LF for its end, two see different messages.
+  const auto check_text = [&]() -> Status {
+    if (c == '\r' || c == '\t' || (static_cast<unsigned char>(c) >= ' ' && c != 0x7f)) return {};
+    return make_error(Code::kInvalid, "bad chunked body: a control character in a line");
+  };
   if (++line_ > kMaxChunkLine) return make_error(Code::kInvalid, "bad chunked body: a line is too long");
   switch (state_) {
     case State::kSize: {
@@ -328,7 +359,7 @@ Status ChunkedDecoder::take(char c) {
     }
     case State::kExtension:
       if (c == '\r') state_ = State::kSizeEnd;
-      return {};
+      return check_text();
     case State::kSizeEnd:
       MR_TRY(expect('\n', left_ > 0 ? State::kData : State::kTrailerStart));
       digits_ = 0;
@@ -341,10 +372,12 @@ Status ChunkedDecoder::take(char c) {
       return expect('\n', State::kSize);
     case State::kTrailerStart:
       state_ = c == '\r' ? State::kTrailerEnd : State::kTrailer;
-      return {};
+      return check_text();
     case State::kTrailer:
-      if (c == '\n') state_ = State::kTrailerStart;
-      return {};
+      if (c == '\r') state_ = State::kTrailerLineEnd;
+      return check_text();
+    case State::kTrailerLineEnd:
+      return expect('\n', State::kTrailerStart);
     case State::kTrailerEnd:
       return expect('\n', State::kEnd);
     case State::kData:

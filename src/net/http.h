@@ -28,7 +28,9 @@ struct RequestHead {
   std::string_view target;
   std::string_view path;   // of the target, percent-encoded
   std::string_view query;  // behind "?"
+  std::string_view host;   // of the target or the Host header, with its port; may be empty
   std::vector<HeaderView> headers;
+  bool is_http11 = true;
   bool keep_alive = true;
   bool chunked = false;
   bool expects_continue = false;
@@ -88,6 +90,7 @@ class ChunkedDecoder {
     kDataLf,
     kTrailerStart,
     kTrailer,
+    kTrailerLineEnd,
     kTrailerEnd,
     kEnd
   };

@@ -19,7 +19,7 @@ Code refused(std::string_view text) {
 }
 
 std::string with_headers(std::string_view headers) {
-  return "PUT /a HTTP/1.1\r\n" + std::string(headers) + "\r\n\r\n";
+  return "PUT /a HTTP/1.1\r\nHost: h\r\n" + std::string(headers) + "\r\n\r\n";
 }
 
 TEST(HttpTest, ARequestIsTakenApart) {
@@ -39,31 +39,46 @@ TEST(HttpTest, ARequestIsTakenApart) {
 }
 
 TEST(HttpTest, AQueryMayBeEmptyAndATargetMayBeWhole) {
-  EXPECT_EQ(parsed("GET /a? HTTP/1.1\r\n\r\n")->query, "");
-  EXPECT_EQ(parsed("GET /a?b?c HTTP/1.1\r\n\r\n")->query, "b?c");
-  EXPECT_EQ(parsed("GET http://host/a?b HTTP/1.1\r\n\r\n")->path, "/a");
-  EXPECT_EQ(parsed("GET https://host HTTP/1.1\r\n\r\n")->path, "/");
-  EXPECT_EQ(parsed("OPTIONS * HTTP/1.1\r\n\r\n")->path, "*");
+  EXPECT_EQ(parsed("GET /a? HTTP/1.1\r\nHost: h\r\n\r\n")->query, "");
+  EXPECT_EQ(parsed("GET /a?b?c HTTP/1.1\r\nHost: h\r\n\r\n")->query, "b?c");
+  EXPECT_EQ(parsed("GET http://host/a?b HTTP/1.1\r\nHost: host\r\n\r\n")->path, "/a");
+  EXPECT_EQ(parsed("GET https://host HTTP/1.1\r\nHost: HOST\r\n\r\n")->path, "/");
+  EXPECT_EQ(parsed("OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n")->path, "*");
+}
+
+TEST(HttpTest, TheHostIsSaidOnceAndHttp11NeedsIt) {
+  EXPECT_EQ(refused("GET / HTTP/1.1\r\n\r\n"), Code::kInvalid);
+  EXPECT_EQ(refused("GET http://host/ HTTP/1.1\r\n\r\n"), Code::kInvalid);
+  EXPECT_EQ(parsed("GET / HTTP/1.0\r\n\r\n")->host, "");
+  EXPECT_EQ(parsed("GET / HTTP/1.1\r\nHost:\r\n\r\n")->host, "");
+  EXPECT_EQ(parsed("GET / HTTP/1.1\r\nHost: [::1]:9400\r\n\r\n")->host, "[::1]:9400");
+  EXPECT_EQ(parsed("GET http://a.b:1/ HTTP/1.1\r\nHost: a.b:1\r\n\r\n")->host, "a.b:1");
+  EXPECT_EQ(parsed("GET http://a.b:1/ HTTP/1.0\r\n\r\n")->host, "a.b:1");
+  for (const std::string_view line :
+       {"GET http://a/ HTTP/1.1\r\nHost: b\r\n\r\n", "GET http:/// HTTP/1.1\r\nHost: b\r\n\r\n",
+        "GET http://a?b/c HTTP/1.1\r\nHost: a\r\n\r\n", "GET / HTTP/1.1\r\nHost: a@b\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: a b\r\n\r\n", "GET / HTTP/1.1\r\nHost: a/b\r\n\r\n"})
+    EXPECT_EQ(refused(line), Code::kInvalid) << line;
 }
 
 TEST(HttpTest, AReusedHeadForgetsTheLastRequest) {
   RequestHead head;
   ASSERT_TRUE(parse_request("PUT /a?b HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n", head));
-  ASSERT_TRUE(parse_request("PUT /c HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", head));
+  ASSERT_TRUE(parse_request("PUT /c HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n", head));
   EXPECT_FALSE(head.content_length);
   EXPECT_FALSE(head.expects_continue);
-  ASSERT_TRUE(parse_request("GET /d HTTP/1.1\r\n\r\n", head));
+  ASSERT_TRUE(parse_request("GET /d HTTP/1.1\r\nHost: h\r\n\r\n", head));
   EXPECT_FALSE(head.chunked);
   EXPECT_TRUE(head.keep_alive);
-  EXPECT_TRUE(head.headers.empty());
+  EXPECT_EQ(head.headers.size(), 1U);
   EXPECT_EQ(head.query, "");
 }
 
 TEST(HttpTest, VersionsAndConnectionHeadersDecideAboutKeepingTheConnection) {
   EXPECT_FALSE(parsed("GET / HTTP/1.0\r\n\r\n")->keep_alive);
   EXPECT_TRUE(parsed("GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n")->keep_alive);
-  EXPECT_FALSE(parsed("GET / HTTP/1.1\r\nConnection: x, CLOSE\r\n\r\n")->keep_alive);
-  EXPECT_TRUE(parsed("GET / HTTP/1.1\r\nConnection: closed\r\n\r\n")->keep_alive);
+  EXPECT_FALSE(parsed("GET / HTTP/1.1\r\nHost: h\r\nConnection: x, CLOSE\r\n\r\n")->keep_alive);
+  EXPECT_TRUE(parsed("GET / HTTP/1.1\r\nHost: h\r\nConnection: closed\r\n\r\n")->keep_alive);
   EXPECT_EQ(refused("GET / HTTP/2.0\r\n\r\n"), Code::kUnsupported);
   EXPECT_EQ(refused("GET / HTTP/1.11\r\n\r\n"), Code::kUnsupported);
 }
@@ -73,7 +88,7 @@ TEST(HttpTest, FirstLinesThatAreNoneAreRefused) {
        {"", "GET", "GET /", "GET / FTP/1.1", " GET / HTTP/1.1", "GET / x HTTP/1.1", "GET  HTTP/1.1",
         "GET a HTTP/1.1", "G(T / HTTP/1.1", "GET /\x01 HTTP/1.1", "GET /\x7f HTTP/1.1", "GET /\t HTTP/1.1",
         "GET http:/x HTTP/1.1", "GET http://h\x01/ HTTP/1.1", "GET https://h\r HTTP/1.1"}) {
-    EXPECT_EQ(refused(std::string(line) + "\r\n\r\n"), Code::kInvalid) << line;
+    EXPECT_EQ(refused(std::string(line) + "\r\nHost: h\r\n\r\n"), Code::kInvalid) << line;
   }
   EXPECT_EQ(refused("GET / HTTP/1.1"), Code::kInvalid);
   EXPECT_EQ(refused("GET / HTTP/1.1\r\nHost: x\r\n"), Code::kInvalid);
@@ -110,7 +125,8 @@ TEST(HttpTest, OnlyChunkedIsATransferCodingAndNotBesideALength) {
 
 TEST(HttpTest, ThereIsALimitOfHeaders) {
   std::string lines;
-  for (size_t i = 0; i < kMaxHeaders; ++i) lines += "A: b\r\n";
+  for (size_t i = 1; i < kMaxHeaders; ++i) lines += "A: b\r\n";
+  lines += "Host: h\r\n";
   EXPECT_TRUE(parsed("GET / HTTP/1.1\r\n" + lines + "\r\n"));
   EXPECT_EQ(refused("GET / HTTP/1.1\r\n" + lines + "A: b\r\n\r\n"), Code::kTooLarge);
 }
@@ -196,7 +212,9 @@ TEST(ChunkedDecoderTest, ACutBodyIsNeverFinished) {
 TEST(ChunkedDecoderTest, BrokenBodiesAreRefused) {
   for (const std::string_view body :
        {"\r\n", "x\r\n", "-1\r\n", "0x5\r\nhello\r\n", "5\nhello\r\n", "5\r\nhello0\r\n\r\n",
-        "5\r\nhello\r0\r\n", "1234567890ABCDEF\r\n", ";x\r\n", "0\r\n\rX", "5\r\rhello\r\n"}) {
+        "5\r\nhello\r0\r\n", "1234567890ABCDEF\r\n", ";x\r\n", "0\r\n\rX", "5\r\rhello\r\n",
+        "5;x\nhello\r\n0\r\n\r\n", "5;x=\"\n\"\r\nhello\r\n0\r\n\r\n", "5 \n\r\nhello\r\n0\r\n\r\n",
+        "0\r\na: b\n\r\n", "0\r\na: b\nc: d\r\n\r\n", "0\r\n\n", "0\r\na\rb\r\n\r\n"}) {
     for (const size_t step : {size_t{1}, size_t{100}}) EXPECT_FALSE(decode(body, step)) << body;
   }
 }

@@ -1,6 +1,7 @@
-// Signature version 2, as far as presigned links to read an object go.
+// Signature version 2, as far as presigned links go.
 #include <algorithm>
 #include <charconv>
+#include <map>
 
 #include "net/digest.h"
 #include "net/signing.h"
@@ -10,26 +11,68 @@ namespace millrace::net {
 
 namespace {
 
-// Parts of the query that change what is read, and so are signed with the path.
+// Parts of the query that change what is meant, and so are signed with the path.
 constexpr std::string_view kSignedParts[] = {"acl",
+                                             "cors",
+                                             "delete",
+                                             "lifecycle",
+                                             "location",
+                                             "logging",
+                                             "notification",
                                              "partNumber",
+                                             "policy",
+                                             "requestPayment",
                                              "response-cache-control",
                                              "response-content-disposition",
                                              "response-content-encoding",
                                              "response-content-language",
                                              "response-content-type",
                                              "response-expires",
+                                             "restore",
                                              "tagging",
+                                             "torrent",
                                              "uploadId",
                                              "uploads",
-                                             "versionId"};
+                                             "versionId",
+                                             "versioning",
+                                             "versions",
+                                             "website"};
+
+bool is_signed_part(std::string_view name) {
+  return std::ranges::find(kSignedParts, name) != std::end(kSignedParts);
+}
+
+// Parts of the link itself. What it repeats of the headers counts only where the header is there too.
+bool is_of_link(std::string_view name) {
+  return name == "AWSAccessKeyId" || name == "Signature" || name == "Expires" || name == "content-type" ||
+         name == "content-md5";
+}
+
+std::string_view find_header(const SignedRequest& request, std::string_view name) {
+  const auto found = std::ranges::find(request.headers, name, &HeaderField::first);
+  return found == request.headers.end() ? std::string_view() : std::string_view(found->second);
+}
+
+// The x-amz-… headers, by name, the values of one name joined.
+std::string canonical_headers(const SignedRequest& request) {
+  std::map<std::string, std::string> lines;
+  for (const auto& [name, value] : request.headers) {
+    if (!name.starts_with("x-amz-")) continue;
+    const auto [line, fresh] = lines.try_emplace(name, value);
+    if (!fresh) line->second += "," + value;
+  }
+  std::string text;
+  for (const auto& [name, value] : lines) text += name + ":" + value + "\n";
+  return text;
+}
 
 std::string canonical_resource(const SignedRequest& request, std::vector<QueryItem> items) {
-  std::string resource = request.path;
-  std::sort(items.begin(), items.end());
+  std::string resource = request.host_bucket.empty() ? "" : "/" + request.host_bucket;
+  resource += request.path;
+  std::ranges::sort(items);
   char joint = '?';
   for (const auto& [name, value] : items) {
-    if (std::find(std::begin(kSignedParts), std::end(kSignedParts), name) == std::end(kSignedParts)) continue;
+    if (!is_signed_part(name)) continue;
     resource += joint + name;
     if (!value.empty()) resource += "=" + value;
     joint = '&';
@@ -60,11 +103,17 @@ std::optional<OldLink> find_old_link(const SignedRequest& request) {
 
 SignatureProblem judge_old_link(const SignedRequest& request, const OldLink& link,
                                 std::string_view secret_key, int64_t wall_ms) {
-  if (request.method != "GET" && request.method != "HEAD") return SignatureProblem::kMalformed;
   auto items = parse_query(request.query);
   if (!items) return SignatureProblem::kMalformed;
-  const std::string text = fmt::format("{}\n\n\n{}\n{}", request.method, link.expires_ms / 1000,
-                                       canonical_resource(request, items.take()));
+  // A query that changes something must have been signed, and this form signs only those it knows.
+  const bool reads = request.method == "GET" || request.method == "HEAD";
+  const bool all_signed = std::ranges::all_of(
+      *items, [](const QueryItem& item) { return is_signed_part(item.first) || is_of_link(item.first); });
+  if (!reads && !all_signed) return SignatureProblem::kMismatch;
+  const std::string text =
+      fmt::format("{}\n{}\n{}\n{}\n{}{}", request.method, find_header(request, "content-md5"),
+                  find_header(request, "content-type"), link.expires_ms / 1000, canonical_headers(request),
+                  canonical_resource(request, items.take()));
   if (!equal_secrets(to_base64(hmac_sha1(secret_key, text)), link.signature))
     return SignatureProblem::kMismatch;
   return wall_ms > link.expires_ms ? SignatureProblem::kExpired : SignatureProblem::kNone;

@@ -36,6 +36,7 @@ struct SignedRequest {
   std::string path;                  // as on the wire, percent-encoded
   std::string query;                 // as on the wire, without "?"
   std::vector<HeaderField> headers;  // lower-case names
+  std::string host_bucket = {};      // the bucket, where it is in the host and not in the path
 };
 
 // Adds x-amz-date, x-amz-content-sha256, (x-amz-security-token) and authorization to the headers. `host` must
@@ -63,7 +64,7 @@ SignatureProblem judge(const SignedRequest& request, const SignatureClaim& claim
                        int64_t wall_ms);
 
 // Links of the older form (signature version 2), which clients still make for the first region:
-// ?AWSAccessKeyId=…&Expires=…&Signature=…. Only for reading.
+// ?AWSAccessKeyId=…&Expires=…&Signature=…. They cover the method, Content-MD5, Content-Type and x-amz-…
 struct OldLink {
   std::string access_key;
   int64_t expires_ms = 0;

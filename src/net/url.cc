@@ -180,17 +180,13 @@ Result<std::string> percent_decode(std::string_view text) {
   return bytes;
 }
 
-namespace {
-
-Result<std::string> decode_query_part(std::string_view text) {
+Result<std::string> decode_form(std::string_view text) {
   std::string spaced(text);
   for (char& c : spaced) {
     if (c == '+') c = ' ';
   }
   return percent_decode(spaced);
 }
-
-}  // namespace
 
 Result<std::vector<QueryItem>> parse_query(std::string_view query) {
   std::vector<QueryItem> items;
@@ -202,8 +198,8 @@ Result<std::vector<QueryItem>> parse_query(std::string_view query) {
     if (items.size() == kMaxQueryItems)
       return make_error(Code::kTooLarge, "a query of more than {} items", kMaxQueryItems);
     const size_t equals = std::min(item.find('='), item.size());
-    std::string name = MR_TRY(decode_query_part(item.substr(0, equals)));
-    std::string value = MR_TRY(decode_query_part(item.substr(std::min(equals + 1, item.size()))));
+    std::string name = MR_TRY(decode_form(item.substr(0, equals)));
+    std::string value = MR_TRY(decode_form(item.substr(std::min(equals + 1, item.size()))));
     items.emplace_back(std::move(name), std::move(value));
   }
   return items;

@@ -25,8 +25,11 @@ bool is_url(std::string_view text);  // has a scheme that we fetch by
 // Unreserved characters (A-Z a-z 0-9 - . _ ~) stay; kPath also keeps "/".
 enum class Encode { kAll, kPath };
 std::string percent_encode(std::string_view bytes, Encode what);
-// An error for "%" without two hex digits. "+" stays "+" in paths and becomes a space in queries.
+// An error for "%" without two hex digits. "+" stays "+".
 Result<std::string> percent_decode(std::string_view text);
+
+// The same with "+" as a blank: queries, and names in headers that S3 reads like them.
+Result<std::string> decode_form(std::string_view text);
 
 using QueryItem = std::pair<std::string, std::string>;
 // Decoded, in the order of the text; "a" without "=" has an empty value.

@@ -1,6 +1,8 @@
 // Names, records and the snapshot of buckets.
 #include "store/buckets.h"
 
+#include <algorithm>
+
 #include "base/crc.h"
 #include "base/text.h"
 #include "store/coding.h"
@@ -15,9 +17,32 @@ bool is_word(char letter) {
   return (letter >= 'a' && letter <= 'z') || (letter >= '0' && letter <= '9');
 }
 
+constexpr std::string_view kReservedStarts[] = {"xn--", "sthree-", "amzn-s3-demo-"};
+constexpr std::string_view kReservedEnds[] = {"-s3alias", "--ol-s3", ".mrap", "--x-s3", "--table-s3"};
+
+// What S3 asks of a name beyond its letters.
+Status check_s3_name(std::string_view name) {
+  const auto bad = [&](std::string_view why) {
+    return make_error(Code::kInvalid, "bucket name \"{}\": {}", name, why)
+        .with_hint("millrace up --set short_names=on allows it");
+  };
+  if (name.size() < 3) return bad("it must have 3 to 63 characters");
+  if (name.find_first_not_of("0123456789.") == std::string_view::npos && std::ranges::count(name, '.') == 3)
+    return bad("it has the form of an address");
+  if (name.find(".-") != std::string_view::npos || name.find("-.") != std::string_view::npos)
+    return bad("no dash beside a dot");
+  for (const std::string_view start : kReservedStarts) {
+    if (name.starts_with(start)) return bad(fmt::format("names that begin with {} are not allowed", start));
+  }
+  for (const std::string_view end : kReservedEnds) {
+    if (name.ends_with(end)) return bad(fmt::format("names that end with {} are not allowed", end));
+  }
+  return {};
+}
+
 }  // namespace
 
-Status check_bucket_name(std::string_view name) {
+Status check_bucket_name(std::string_view name, NameRule rule) {
   if (name.empty() || name.size() > 63) {
     return make_error(Code::kInvalid, "bucket name \"{}\": it must have 1 to 63 characters", name);
   }
@@ -35,7 +60,7 @@ Status check_bucket_name(std::string_view name) {
     return make_error(Code::kInvalid, "bucket name \"{}\": it must begin and end with a letter or digit",
                       name);
   }
-  return {};
+  return rule == NameRule::kS3 ? check_s3_name(name) : Status();
 }
 
 Status check_key(std::string_view key) {

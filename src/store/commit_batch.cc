@@ -88,24 +88,12 @@ CommitBatch::DriveWrites& CommitBatch::writes_for(const std::shared_ptr<Drive>& 
 }
 
 Status CommitBatch::judge(const Change& change, const Lookup& lookup) const {
-  const Condition& condition = change.condition;
-  if (!condition.only_if_absent && !condition.only_if_etag) return {};
+  if (!change.condition.is_any()) return {};
   // A record that cannot be read may be the newest.
   if (lookup.error) return lookup.error->copy();
   MR_TRY(Core::check_newest(*map_, lookup, change.bucket, change.key));
   const Found* current = lookup.current();
-  if (condition.only_if_absent && current != nullptr) {
-    return make_error(Code::kExists, "PreconditionFailed: {}/{} exists", change.bucket, change.key);
-  }
-  if (condition.only_if_etag) {
-    if (current == nullptr)
-      return make_error(Code::kNotFound, "{}/{}: there is no such object", change.bucket, change.key);
-    if (*condition.only_if_etag != "*" && *condition.only_if_etag != current->record.etag) {
-      return make_error(Code::kExists, "PreconditionFailed: {}/{} has the etag {}", change.bucket, change.key,
-                        current->record.etag);
-    }
-  }
-  return {};
+  return change.condition.judge(change.bucket, change.key, current == nullptr ? nullptr : &current->record);
 }
 
 Status CommitBatch::plan(Outcome& outcome, KeyState& state) {

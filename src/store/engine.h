@@ -73,6 +73,7 @@ class Engine final : public Store {
 
  private:
   Status save_bucket(const BucketRecord& record);
+  Status remove_empty_bucket(const std::string& name);
 
   Core core_;
   Attach attach_;

@@ -241,7 +241,9 @@ Status Multipart::abort(const std::string& bucket, const std::string& key, const
 size_t Multipart::expire(int64_t before_ms) {
   size_t count = 0;
   for (const auto& upload : core_.uploads.all()) {
-    if (upload->initiated_ms >= before_ms) continue;
+    const bool homeless = core_.map()->missing.empty() && core_.buckets.find(upload->bucket) == nullptr;
+    if (homeless && abort(upload->bucket, upload->key, upload->id)) ++count;
+    if (homeless || upload->initiated_ms >= before_ms) continue;
     // Abandoned is an upload whose last part came that long ago; one that is still fed may be older.
     const auto found = load_parts(upload->bucket, upload->key, upload->id);
     if (!found) continue;

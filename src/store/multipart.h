@@ -36,7 +36,7 @@ class Multipart {
   };
   Result<std::shared_ptr<const Object>> complete(Completion completion);
   Status abort(const std::string& bucket, const std::string& key, const std::string& upload);
-  // Aborts those that began, and got their last part, before this time.
+  // Aborts those that began, and got their last part, before this time, and those of buckets that are gone.
   size_t expire(int64_t before_ms);
 
   struct Part {

@@ -124,13 +124,23 @@ TEST_F(MultipartTest, APartIsReplacedAndAnAbortLeavesNothing) {
   ASSERT_TRUE(parts);
   ASSERT_EQ(parts->size(), 1u);
   EXPECT_EQ(parts->front().etag, again.etag);
-  EXPECT_EQ(store_->remove_bucket("data").error().code(), Code::kExists);
   ASSERT_TRUE(store_->abort_upload("data", "key", upload));
   wait_for_files(0);
   EXPECT_EQ(store_->abort_upload("data", "key", upload).error().code(), Code::kNotFound);
   EXPECT_EQ(store_->put_part({"data", "key", upload, 1, 1}).error().code(), Code::kNotFound);
   EXPECT_TRUE(store_->remove_bucket("data"));
   EXPECT_EQ(put(*store_, "data", "a", "b").error().code(), Code::kNotFound);
+}
+
+TEST_F(MultipartTest, UploadsUnderWayEndWithTheirBucket) {
+  open();
+  const std::string upload = begin("key");
+  const CompletePart one = part("key", upload, 1, some_bytes(1000, 1));
+  ASSERT_TRUE(store_->remove_bucket("data"));
+  wait_for_files(0);
+  EXPECT_FALSE(store_->complete_upload("data", "key", upload, {one}, {}, {}));
+  ASSERT_TRUE(store_->create_bucket("data", {}));
+  EXPECT_TRUE(store_->uploads("data")->empty());
 }
 
 TEST_F(MultipartTest, APartThatFinishesAfterTheAbortIsRefused) {

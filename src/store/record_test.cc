@@ -150,10 +150,16 @@ TEST_F(TrailerTest, ACutFileIsFoundOut) {
 
 TEST(BucketTest, NamesAreThoseOfS3) {
   for (const char* good : {"abc", "a-b", "a.b", "0ab", "my-bucket.example.org"})
-    EXPECT_TRUE(check_bucket_name(good)) << good;
-  for (const char* bad : {"", "Abc", "a_b", "-ab", "ab-", ".ab", "a..b", "a/b"})
-    EXPECT_FALSE(check_bucket_name(bad)) << bad;
-  EXPECT_FALSE(check_bucket_name(std::string(64, 'a')));
+    EXPECT_TRUE(check_bucket_name(good, NameRule::kS3)) << good;
+  for (const char* bad : {"", "Abc", "a_b", "-ab", "ab-", ".ab", "a..b", "a/b"}) {
+    EXPECT_FALSE(check_bucket_name(bad, NameRule::kS3)) << bad;
+    EXPECT_FALSE(check_bucket_name(bad, NameRule::kShort)) << bad;
+  }
+  EXPECT_FALSE(check_bucket_name(std::string(64, 'a'), NameRule::kShort));
+  for (const char* ours : {"a", "ab", "192.168.5.4", "xn--ab", "a-.b", "a.-b", "box-s3alias", "box--ol-s3"}) {
+    EXPECT_FALSE(check_bucket_name(ours, NameRule::kS3)) << ours;
+    EXPECT_TRUE(check_bucket_name(ours, NameRule::kShort)) << ours;
+  }
 }
 
 TEST(BucketTest, KeysAreUtf8) {

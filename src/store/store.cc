@@ -87,7 +87,7 @@ Status Engine::save_bucket(const BucketRecord& record) {
 }
 
 Status Engine::create_bucket(const std::string& name, BucketSettings settings) {
-  MR_TRY(check_bucket_name(name));
+  MR_TRY(check_bucket_name(name, NameRule::kShort));
   std::lock_guard lock(core_.admin);
   if (core_.buckets.find(name) != nullptr) return make_error(Code::kExists, "bucket {} exists", name);
   BucketRecord record;
@@ -106,6 +106,18 @@ Status Engine::change_bucket(const std::string& name, BucketSettings settings) {
 
 Status Engine::remove_bucket(const std::string& name) {
   std::lock_guard lock(core_.admin);
+  MR_TRY(remove_empty_bucket(name));
+  // Nobody can add to them any more. Those that stay because a drive refuses or the node stops, the
+  // housekeeper takes.
+  for (const auto& upload : core_.uploads.in_bucket(name)) {
+    const auto aborted = multipart_.abort(name, upload->key, upload->id);
+    if (!aborted)
+      core_.log.warn("an upload outlived its bucket", "bucket", name, "why", aborted.error().message());
+  }
+  return {};
+}
+
+Status Engine::remove_empty_bucket(const std::string& name) {
   const auto bucket = core_.buckets.find(name);
   if (bucket == nullptr) return make_error(Code::kNotFound, "there is no bucket {}", name);
   // No commit runs meanwhile, and those that follow find the bucket gone.
@@ -116,9 +128,6 @@ Status Engine::remove_bucket(const std::string& name) {
   first.limit = 1;
   const ListPage page = MR_TRY(list_objects(*map, name, first, core_.moves));
   if (!page.entries.empty()) return make_error(Code::kExists, "bucket {} is not empty", name);
-  if (!core_.uploads.in_bucket(name).empty()) {
-    return make_error(Code::kExists, "bucket {} is not empty: it has multipart uploads under way", name);
-  }
   BucketRecord record;
   record.bucket = *bucket;
   record.bucket.version = core_.clock.next();

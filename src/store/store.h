@@ -53,8 +53,9 @@ struct Bucket {
   BucketSettings settings;
 };
 
-// 1 to 63 of a-z 0-9 . -: as S3 has it, but for names of one and two characters, which people type.
-Status check_bucket_name(std::string_view name);
+// 1 to 63 of a-z 0-9 . -; kS3: 3 at least, and none of the forms that S3 keeps for addresses and for itself.
+enum class NameRule : uint8_t { kShort, kS3 };
+Status check_bucket_name(std::string_view name, NameRule rule);
 // 1 to 1024 bytes of UTF-8.
 Status check_key(std::string_view key);
 
@@ -123,11 +124,18 @@ struct ScrubStatus {
 inline constexpr size_t kMaxDamages = 1000;
 
 // What must hold at the moment of the switch. Where it does not: kExists with a message that begins with
-// "PreconditionFailed", or kNotFound for an etag wanted of an object that is not there. kUnavailable: another
-// writer was at work at the same moment, try again.
+// "PreconditionFailed", or kNotFound for something wanted of an object that is not there. kUnavailable:
+// another writer was at work at the same moment, try again.
 struct Condition {
-  bool only_if_absent = false;              // If-None-Match: *
-  std::optional<std::string> only_if_etag;  // If-Match; "*" means any existing object
+  bool only_if_absent = false;                 // If-None-Match: *
+  std::optional<std::string> only_if_etag;     // If-Match; "*" means any existing object
+  std::optional<uint64_t> only_if_size;        // x-amz-if-match-size
+  std::optional<int64_t> only_if_modified_ms;  // x-amz-if-match-last-modified-time; compared to the second
+
+  bool is_any() const { return only_if_absent || wants_object(); }
+  bool wants_object() const { return only_if_etag || only_if_size || only_if_modified_ms; }
+  // Against the object that is there; null: there is none.
+  Status judge(std::string_view bucket, std::string_view key, const Record* current) const;
 };
 
 struct PutOptions {
@@ -228,8 +236,8 @@ class Store {
   virtual std::vector<std::shared_ptr<const Bucket>> buckets() const = 0;
   virtual Status create_bucket(const std::string& name, BucketSettings settings) = 0;  // blocks; kExists
   virtual Status change_bucket(const std::string& name, BucketSettings settings) = 0;  // blocks
-  virtual Status remove_bucket(
-      const std::string& name) = 0;  // blocks; kExists while it holds objects or uploads
+  // Blocks. kExists while it holds objects; uploads under way end with it.
+  virtual Status remove_bucket(const std::string& name) = 0;
 
   // The object, if it is in memory: never blocks. Nothing: ask get_object.
   virtual std::shared_ptr<const Object> find_object(std::string_view bucket, std::string_view key) = 0;

@@ -168,6 +168,16 @@ TEST_F(StoreTest, ConditionsAreJudged) {
   Condition condition;
   condition.only_if_etag = "other";
   EXPECT_EQ(remove(*store_, "data", "key", condition).error().code(), Code::kExists);
+  condition = {};
+  condition.only_if_size = 5;
+  EXPECT_EQ(remove(*store_, "data", "key", condition).error().code(), Code::kExists);
+  condition.only_if_size = 6;
+  condition.only_if_modified_ms = 1000;
+  EXPECT_EQ(remove(*store_, "data", "key", condition).error().code(), Code::kExists);
+  EXPECT_EQ(*get(*store_, "data", "key"), "fourth");
+  condition.only_if_modified_ms = (*store_->get_object("data", "key"))->record().modified_ms;
+  EXPECT_TRUE(remove(*store_, "data", "key", condition));
+  EXPECT_EQ(remove(*store_, "data", "key", condition).error().code(), Code::kNotFound);
 }
 
 TEST_F(StoreTest, OnlyIfAbsentHasExactlyOneWinner) {

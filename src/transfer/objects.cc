@@ -1,16 +1,19 @@
 // Requests and the XML that comes back.
 #include "transfer/objects.h"
 
+#include <algorithm>
 #include <charconv>
-#include <ctime>
-#include <pugixml.hpp>
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "base/xml_text.h"
+#include "net/xml_document.h"
 
 namespace millrace::transfer {
 
 namespace {
+
+using net::XmlElement;
 
 constexpr uint64_t kMaxXmlBytes = 64 << 20;
 constexpr std::string_view kCrc32cHeader = "x-amz-checksum-crc32c";
@@ -24,38 +27,29 @@ std::string without_quotes(std::string_view tag) {
   return std::string(tag);
 }
 
-int64_t iso_date_ms(const std::string& text) {
-  std::tm parts{};
-  const char* rest = ::strptime(text.c_str(), "%Y-%m-%dT%H:%M:%S", &parts);
-  if (rest == nullptr) return 0;
-  int64_t fraction = 0;
-  if (*rest == '.') fraction = std::atoi((std::string(rest + 1) + "000").substr(0, 3).c_str());
-  return static_cast<int64_t>(::timegm(&parts)) * 1000 + fraction;
+int64_t iso_date_ms(std::string_view text) {
+  const auto date = parse_iso_date(text);
+  return date ? *date : 0;
 }
 
-Result<pugi::xml_document> read_xml(net::Response& response, const net::Request& request) {
+Result<XmlElement> read_xml(net::Response& response, const net::Request& request) {
   const std::string body = MR_TRY(response.read_all(kMaxXmlBytes).within(request.url.text()));
-  pugi::xml_document document;
-  const auto parsed =
-      document.load_buffer(body.data(), body.size(), pugi::parse_default | pugi::parse_ws_pcdata_single);
-  if (!parsed || !document.document_element()) {
-    return make_error(Code::kCorrupt, "{} answered something that is not XML: {}", request.url.text(),
-                      parsed ? "it is empty" : parsed.description())
-        .with_hint("is this the address of an object store?");
-  }
-  return document;
+  auto document = net::parse_xml(body);
+  if (document) return document;
+  return make_error(Code::kCorrupt, "{} answered something that is not XML: {}", request.url.text(),
+                    document.error().message())
+      .with_hint("is this the address of an object store?");
 }
 
-Result<pugi::xml_document> call_for_xml(const Location& location, const net::Request& request) {
+Result<XmlElement> call_for_xml(const Location& location, const net::Request& request) {
   net::Response response = MR_TRY(location.store->client().call(request));
-  auto document = MR_TRY(read_xml(response, request));
+  XmlElement root = MR_TRY(read_xml(response, request));
   // Completing an upload and copying answer 200 before they are done; a failure is then in the body.
-  const pugi::xml_node root = document.document_element();
-  if (std::string_view(root.name()) == "Error") {
+  if (root.name == "Error") {
     return make_error(Code::kUnavailable, "{} {}: {}: {}", request.method, location.text(),
-                      root.child_value("Code"), printable(root.child_value("Message"), 500));
+                      printable(root.get("Code"), 80), printable(root.get("Message"), 500));
   }
-  return document;
+  return root;
 }
 
 net::Request make_request(std::string method, net::Url url) {
@@ -72,28 +66,25 @@ Status call(const Location& location, const net::Request& request) {
 }
 
 // Keys may hold characters that XML cannot: they are asked for percent-encoded.
-Result<std::string> key_text(const char* text, bool is_encoded) {
+Result<std::string> key_text(std::string_view text, bool is_encoded) {
   if (!is_encoded) return std::string(text);
-  std::string spaced(text);
-  for (char& c : spaced) {
-    if (c == '+') c = ' ';
-  }
-  return net::percent_decode(spaced);
+  return net::decode_form(text);
 }
 
-Result<Listing> read_listing(const pugi::xml_node& root) {
+Result<Listing> read_listing(const XmlElement& root) {
   Listing listing;
-  const bool is_encoded = std::string_view(root.child_value("EncodingType")) == "url";
-  for (const pugi::xml_node& node : root.children("Contents")) {
+  const bool is_encoded = root.get("EncodingType") == "url";
+  for (const XmlElement& node : root.children) {
+    if (node.name == "CommonPrefixes")
+      listing.prefixes.push_back(MR_TRY(key_text(node.get("Prefix"), is_encoded)));
+    if (node.name != "Contents") continue;
     ObjectSummary object;
-    object.key = MR_TRY(key_text(node.child_value("Key"), is_encoded));
-    object.size = node.child("Size").text().as_ullong();
-    object.etag = without_quotes(node.child_value("ETag"));
-    object.modified_ms = iso_date_ms(node.child_value("LastModified"));
+    object.key = MR_TRY(key_text(node.get("Key"), is_encoded));
+    object.size = node.get_number("Size");
+    object.etag = without_quotes(node.get("ETag"));
+    object.modified_ms = iso_date_ms(node.get("LastModified"));
     listing.objects.push_back(std::move(object));
   }
-  for (const pugi::xml_node& node : root.children("CommonPrefixes"))
-    listing.prefixes.push_back(MR_TRY(key_text(node.child_value("Prefix"), is_encoded)));
   return listing;
 }
 
@@ -107,21 +98,22 @@ Status list_objects(const Location& prefix, Depth depth, const std::function<Sta
     if (depth == Depth::kOneLevel) query += "&delimiter=%2F";
     if (!token.empty()) query += "&continuation-token=" + encoded(token);
     const net::Request request = make_request("GET", prefix.store->url(prefix.bucket, "", query));
-    const auto document = MR_TRY(call_for_xml(prefix, request));
-    const pugi::xml_node root = document.document_element();
+    const XmlElement root = MR_TRY(call_for_xml(prefix, request));
     Listing listing = MR_TRY(read_listing(root));
     MR_TRY(page(listing));
-    const std::string next = root.child_value("NextContinuationToken");
-    if (!root.child("IsTruncated").text().as_bool() || next.empty() || next == token) return {};
+    const std::string next(root.get("NextContinuationToken"));
+    if (!root.is_true("IsTruncated") || next.empty() || next == token) return {};
     token = next;
   }
 }
 
 Result<std::vector<BucketSummary>> list_buckets(const Location& store) {
-  const auto document = MR_TRY(call_for_xml(store, make_request("GET", store.store->url("", ""))));
+  const XmlElement root = MR_TRY(call_for_xml(store, make_request("GET", store.store->url("", ""))));
   std::vector<BucketSummary> buckets;
-  for (const pugi::xml_node& node : document.document_element().child("Buckets").children("Bucket"))
-    buckets.push_back({node.child_value("Name"), iso_date_ms(node.child_value("CreationDate"))});
+  const XmlElement* list = root.find("Buckets");
+  if (list == nullptr) return buckets;
+  for (const XmlElement& node : list->children)
+    buckets.push_back({std::string(node.get("Name")), iso_date_ms(node.get("CreationDate"))});
   return buckets;
 }
 
@@ -206,8 +198,8 @@ net::HeaderField copy_source(const Location& from) {
 Result<std::string> copy_object(const Location& from, const Location& to) {
   net::Request request = make_request("PUT", to.url);
   request.headers.push_back(copy_source(from));
-  const auto document = MR_TRY(call_for_xml(to, request));
-  return without_quotes(document.document_element().child_value("ETag"));
+  const XmlElement root = MR_TRY(call_for_xml(to, request));
+  return without_quotes(root.get("ETag"));
 }
 
 Status remove_object(const Location& object) {
@@ -216,26 +208,28 @@ Status remove_object(const Location& object) {
 
 Status remove_objects(const Location& bucket, const std::vector<std::string>& keys) {
   MR_ASSERT(keys.size() <= kMostRemovals, keys.size());
-  pugi::xml_document document;
-  pugi::xml_node root = document.append_child("Delete");
-  root.append_child("Quiet").text().set("true");
-  for (const std::string& key : keys) root.append_child("Object").append_child("Key").text().set(key.c_str());
-  std::string body;
-  struct Writer final : pugi::xml_writer {
-    explicit Writer(std::string& out) : out(out) {}
-    void write(const void* bytes, size_t size) override { out.append(static_cast<const char*>(bytes), size); }
-    std::string& out;
-  } writer(body);
-  document.save(writer, "", pugi::format_raw);
+  std::string body = "<Delete><Quiet>true</Quiet>";
+  const size_t empty = body.size();
+  for (const std::string& key : keys) {
+    if (!net::fits_xml(key)) {
+      MR_TRY(remove_object(bucket.with_key(key)));
+      continue;
+    }
+    body += "<Object><Key>";
+    append_escaped(body, key);
+    body += "</Key></Object>";
+  }
+  if (body.size() == empty) return {};
+  body += "</Delete>";
   net::Request request = make_request("POST", bucket.store->url(bucket.bucket, "", "delete="));
   request.body = std::string_view(body);
   request.repeat = net::Repeat::kSafe;
   request.headers.emplace_back("content-md5", net::to_base64(net::digest(net::DigestKind::kMd5, body)));
-  const auto answer = MR_TRY(call_for_xml(bucket, request));
-  if (const pugi::xml_node failed = answer.document_element().child("Error")) {
+  const XmlElement answer = MR_TRY(call_for_xml(bucket, request));
+  if (const XmlElement* failed = answer.find("Error")) {
     return make_error(Code::kDenied, "{}/{} could not be removed: {}: {}",
-                      bucket.store->text(bucket.bucket, ""), printable(failed.child_value("Key")),
-                      failed.child_value("Code"), printable(failed.child_value("Message"), 500));
+                      bucket.store->text(bucket.bucket, ""), printable(failed->get("Key")),
+                      printable(failed->get("Code"), 80), printable(failed->get("Message"), 500));
   }
   return {};
 }
@@ -248,8 +242,8 @@ Result<std::string> begin_upload(const Location& object, const PutOptions& optio
   request.headers.emplace_back("x-amz-checksum-type", "FULL_OBJECT");
   // Begun twice, one of the two stays empty and is swept away with the unfinished ones.
   request.repeat = net::Repeat::kSafe;
-  const auto document = MR_TRY(call_for_xml(object, request));
-  std::string upload = document.document_element().child_value("UploadId");
+  const XmlElement root = MR_TRY(call_for_xml(object, request));
+  std::string upload(root.get("UploadId"));
   if (upload.empty()) return make_error(Code::kCorrupt, "{}: the server gave no upload id", object.text());
   return upload;
 }
@@ -268,12 +262,11 @@ Result<Part> copy_part(const Location& object, const std::string& upload, int nu
   request.headers.emplace_back("x-amz-copy-source-range",
                                fmt::format("bytes={}-{}", source.offset, source.offset + source.size - 1));
   request.headers.emplace_back("x-amz-copy-source-if-match", source.etag);
-  const auto document = MR_TRY(call_for_xml(object, request));
-  const pugi::xml_node root = document.document_element();
-  std::string etag = root.child_value("ETag");
+  const XmlElement root = MR_TRY(call_for_xml(object, request));
+  std::string etag(root.get("ETag"));
   if (etag.empty())
     return make_error(Code::kCorrupt, "{}: part {} was answered without an etag", object.text(), number);
-  return Part{number, source.size, std::move(etag), root.child_value("ChecksumCRC32C")};
+  return Part{number, source.size, std::move(etag), std::string(root.get("ChecksumCRC32C"))};
 }
 
 Result<Part> put_part(const Location& object, const std::string& upload, int number, net::RequestBody body,
@@ -294,29 +287,33 @@ Result<std::vector<Part>> list_parts(const Location& object, const std::string& 
   while (true) {
     std::string query = "uploadId=" + encoded(upload);
     if (!marker.empty()) query += "&part-number-marker=" + encoded(marker);
-    const auto document = MR_TRY(
+    const XmlElement root = MR_TRY(
         call_for_xml(object, make_request("GET", object.store->url(object.bucket, object.key, query))));
-    const pugi::xml_node root = document.document_element();
-    for (const pugi::xml_node& node : root.children("Part")) {
-      parts.push_back({node.child("PartNumber").text().as_int(), node.child("Size").text().as_ullong(),
-                       node.child_value("ETag"), node.child_value("ChecksumCRC32C")});
+    for (const XmlElement& node : root.children) {
+      if (node.name != "Part") continue;
+      parts.push_back({static_cast<int>(std::min<uint64_t>(node.get_number("PartNumber"), INT32_MAX)),
+                       node.get_number("Size"), std::string(node.get("ETag")),
+                       std::string(node.get("ChecksumCRC32C"))});
     }
-    const std::string next = root.child_value("NextPartNumberMarker");
-    if (!root.child("IsTruncated").text().as_bool() || next.empty() || next == marker) return parts;
+    const std::string next(root.get("NextPartNumberMarker"));
+    if (!root.is_true("IsTruncated") || next.empty() || next == marker) return parts;
     marker = next;
   }
 }
 
 Result<std::optional<std::string>> find_upload(const Location& object) {
-  const auto document = MR_TRY(call_for_xml(
-      object,
-      make_request("GET", object.store->url(object.bucket, "", "uploads=&prefix=" + encoded(object.key)))));
+  const std::string query = "uploads=&encoding-type=url&prefix=" + encoded(object.key);
+  const XmlElement root =
+      MR_TRY(call_for_xml(object, make_request("GET", object.store->url(object.bucket, "", query))));
+  const bool is_encoded = root.get("EncodingType") == "url";
   std::optional<std::string> latest;
   std::string latest_begun;
-  for (const pugi::xml_node& node : document.document_element().children("Upload")) {
-    const std::string begun = node.child_value("Initiated");
-    if (node.child_value("Key") != object.key || (latest && begun < latest_begun)) continue;
-    latest = node.child_value("UploadId");
+  for (const XmlElement& node : root.children) {
+    if (node.name != "Upload") continue;
+    const std::string begun(node.get("Initiated"));
+    const std::string key = MR_TRY(key_text(node.get("Key"), is_encoded));
+    if (key != object.key || (latest && begun < latest_begun)) continue;
+    latest = node.get("UploadId");
     latest_begun = begun;
   }
   return latest;
@@ -325,7 +322,8 @@ Result<std::optional<std::string>> find_upload(const Location& object) {
 Status finish_upload(const Location& object, const std::string& upload, const std::vector<Part>& parts) {
   std::string body = "<CompleteMultipartUpload xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">";
   for (const Part& part : parts) {
-    body += fmt::format("<Part><PartNumber>{}</PartNumber><ETag>{}</ETag>", part.number, part.etag);
+    body +=
+        fmt::format("<Part><PartNumber>{}</PartNumber><ETag>{}</ETag>", part.number, escape_xml(part.etag));
     if (!part.crc32c.empty()) body += fmt::format("<ChecksumCRC32C>{}</ChecksumCRC32C>", part.crc32c);
     body += "</Part>";
   }

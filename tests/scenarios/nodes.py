@@ -51,7 +51,7 @@ class Node:
 
     def start(self, wait=True, env=None):
         self.log = open(self.directory / "node.log", "ab")
-        command = [self.program, "up", "--data", str(self.directory / "data"), "--listen", self.listen, *self.flags]
+        command = [self.program, "up", "--data", str(self.directory / "data"), "--listen", self.listen, "--set", "short_names=on", *self.flags]
         self.process = subprocess.Popen(command, stdout=self.log, stderr=self.log, env={**os.environ, **self.env, **(env or {})})
         if wait:
             self.wait_until_ready()

@@ -11,7 +11,7 @@ import pytest
 @pytest.fixture
 def node(millrace, tmp_path, monkeypatch):
     """A node on a free port, and the environment that leads to it."""
-    running = millrace.popen("up", "--data", tmp_path / "node", "--listen", "127.0.0.1:0",
+    running = millrace.popen("up", "--data", tmp_path / "node", "--listen", "127.0.0.1:0", "--set", "short_names=on",
                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     line = running.stdout.readline().decode()
     address = re.search(r"http://127\.0\.0\.1:\d+", line).group(0)
