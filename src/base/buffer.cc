@@ -28,11 +28,19 @@ Budget::~Budget() {
   MR_ASSERT(used_ == 0, used_);
 }
 
-bool Charge::try_grow(uint64_t bytes) {
+bool Charge::try_grow(Budget& budget, uint64_t bytes) {
+  MR_ASSERT(budget_ == nullptr || budget_ == &budget);
   if (bytes <= bytes_) return true;
-  if (budget_ == nullptr || !budget_->try_add(bytes - bytes_)) return false;
+  if (!budget.try_add(bytes - bytes_)) return false;
+  budget_ = &budget;
   bytes_ = bytes;
   return true;
+}
+
+void Charge::shrink(uint64_t bytes) {
+  if (bytes >= bytes_) return;
+  budget_->give_back(bytes_ - bytes);
+  bytes_ = bytes;
 }
 
 Status Budget::check_possible(uint64_t bytes) const {
@@ -56,11 +64,6 @@ bool Budget::try_add(uint64_t bytes) {
   used_ += bytes;
   peak_ = std::max(peak_, used_);
   return true;
-}
-
-std::optional<Charge> Budget::try_take(uint64_t bytes) {
-  if (!try_add(bytes)) return std::nullopt;
-  return Charge(*this, bytes);
 }
 
 Status Budget::take_later(uint64_t bytes, std::function<void(Charge)> granted) {
@@ -88,6 +91,11 @@ uint64_t Budget::used() const {
 uint64_t Budget::peak() const {
   std::lock_guard lock(mutex_);
   return peak_;
+}
+
+uint64_t Budget::take_peak() {
+  std::lock_guard lock(mutex_);
+  return std::exchange(peak_, used_);
 }
 
 void Budget::give_back(uint64_t bytes) {

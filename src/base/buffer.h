@@ -2,8 +2,8 @@
 //
 // A Budget is the byte limit of one job. Whoever wants memory takes a Charge first and gives it back by
 // destroying it; take() waits until others give back. Buffer is 64-byte aligned memory that carries its
-// own Charge. Whoever must not wait asks with try_take(), or is called back by take_later(). Budget is
-// thread-safe and outlives its charges; a Buffer belongs to one thread at a time.
+// own Charge. Whoever must not wait asks with Charge::try_grow(), or is called back by take_later(). Budget
+// is thread-safe and outlives its charges; a Buffer belongs to one thread at a time.
 #pragma once
 
 #include <condition_variable>
@@ -13,7 +13,6 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <span>
 
 #include "base/result.h"
@@ -30,8 +29,11 @@ class Charge {
   ~Charge();
 
   uint64_t bytes() const { return bytes_; }
-  // Makes it at least this large, where the budget has that now; false: it is as it was.
-  bool try_grow(uint64_t bytes);
+  // Makes it at least this large, where the budget has that now; false: it is as it was. An empty one becomes
+  // one of this budget.
+  bool try_grow(Budget& budget, uint64_t bytes);
+  // Gives back what is above this.
+  void shrink(uint64_t bytes);
 
  private:
   friend class Budget;
@@ -50,16 +52,16 @@ class Budget {
 
   // Waits until the bytes are free. An amount that could never be free is an error at once.
   Result<Charge> take(uint64_t bytes);
-  // Nothing where the bytes are not free now, or others wait for theirs.
-  std::optional<Charge> try_take(uint64_t bytes);
-  // Calls `granted` once the bytes are free: at once on this thread, or later on the thread that gave them back;
-  // in the order of asking. kTooLarge as in take(); kUnavailable where too many wait already.
+  // Calls `granted` once the bytes are free: at once on this thread, or later on the thread that gave them
+  // back; in the order of asking. kTooLarge as in take(); kUnavailable where too many wait already.
   static constexpr size_t kMostWaiting = 1024;
   Status take_later(uint64_t bytes, std::function<void(Charge)> granted);
 
   uint64_t limit() const { return limit_; }
   uint64_t used() const;
   uint64_t peak() const;
+  // The peak since the last call.
+  uint64_t take_peak();
 
  private:
   friend class Charge;
@@ -74,8 +76,8 @@ class Budget {
   const uint64_t limit_;
   mutable std::mutex mutex_;
   std::condition_variable freed_;
-  uint64_t used_ = 0;  // guarded by mutex_
-  uint64_t peak_ = 0;  // guarded by mutex_
+  uint64_t used_ = 0;            // guarded by mutex_
+  uint64_t peak_ = 0;            // guarded by mutex_
   std::deque<Waiting> waiting_;  // guarded by mutex_; of take_later
 };
 

@@ -17,37 +17,44 @@ using Json = nlohmann::ordered_json;
 using store::Object;
 
 constexpr size_t kMaxBatchBody = 16 << 20;
-// What one entry became: blocks of tar around a stretch of an object.
+// Text becomes a tree, entries and pieces: this much for each element of the JSON, and the text's own bytes
+// thrice.
+constexpr uint64_t kElementBytes = 160;
+constexpr uint64_t kTextCopies = 3;
+
+// What one entry became: blocks of tar around a stretch of an object. Headers are made when they are sent.
 struct Piece {
-  std::string before;  // header blocks
+  std::string missing;  // a whole member, instead of the rest
   std::optional<Stretch> stretch;
-  uint64_t padding = 0;
-  uint64_t size() const { return before.size() + (stretch ? stretch->size : 0) + padding; }
+  bool is_wrapped = false;  // the stretch is the data of one member, which has no header of its own
 };
 
-uint64_t padding_of(uint64_t size) {
-  return tar::padded(size) - size;
+uint64_t padding_of(const Piece& piece) {
+  return piece.is_wrapped ? tar::padded(piece.stretch->size) - piece.stretch->size : 0;
 }
 
-Result<Piece> wrap(std::string_view name, Stretch stretch) {
-  Piece piece;
-  piece.before = MR_TRY(tar::make_header({.name = name, .size = stretch.size}));
-  piece.padding = padding_of(stretch.size);
-  piece.stretch = std::move(stretch);
-  return piece;
+std::string_view name_of(const BatchEntry& entry) {
+  if (!entry.name.empty()) return entry.name;
+  return entry.member ? *entry.member : entry.object;
+}
+
+Result<std::string> header_of(const Piece& piece, const BatchEntry& entry) {
+  if (!piece.is_wrapped) return std::string();
+  return tar::make_header({.name = name_of(entry), .size = piece.stretch->size});
 }
 
 Result<Piece> grant(Unpacker& unpacker, ShardIndexes& indexes, const std::string& bucket,
                     const BatchEntry& entry) {
   const auto object = MR_TRY(indexes.store().get_object(bucket, entry.object));
+  Piece piece;
   if (entry.sample) {
-    Piece piece;
     piece.stretch = MR_TRY(find_samples(indexes, object, *entry.sample, *entry.sample));
     return piece;
   }
+  piece.is_wrapped = true;
   if (entry.member) {
-    return wrap(entry.name.empty() ? *entry.member : entry.name,
-                MR_TRY(find_member(unpacker, indexes, object, *entry.member)));
+    piece.stretch = MR_TRY(find_member(unpacker, indexes, object, *entry.member));
+    return piece;
   }
   ParsedRange range{RangeKind::kWhole, {}};
   if (entry.range) range = parse_range(*entry.range, object->record().size);
@@ -56,8 +63,8 @@ Result<Piece> grant(Unpacker& unpacker, ShardIndexes& indexes, const std::string
                       entry.object, object->record().size);
   }
   if (range.kind == RangeKind::kWhole) range.range = {0, object->record().size};
-  return wrap(entry.name.empty() ? entry.object : entry.name,
-              Stretch{object, tar::Compression::kNone, range.range.offset, range.range.size});
+  piece.stretch = Stretch{object, tar::Compression::kNone, range.range.offset, range.range.size};
+  return piece;
 }
 
 Json missing_json(const BatchEntry& entry, size_t position, const Error& error) {
@@ -75,37 +82,60 @@ Json missing_json(const BatchEntry& entry, size_t position, const Error& error) 
 Result<Piece> report_missing(const Json& json, size_t position) {
   std::string text = json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
   Piece piece;
-  piece.before = MR_TRY(
+  piece.missing = MR_TRY(
       tar::make_header({.name = fmt::format("__missing__/{:06}.json", position), .size = text.size()}));
   text.resize(tar::padded(text.size()));
-  piece.before += text;
+  piece.missing += text;
   return piece;
 }
 
+struct Plan {
+  BatchRequest request;
+  std::vector<Piece> pieces;  // one for each entry
+  uint64_t size = 0;
+};
+
 // Where everything is and how long; nothing is unpacked to be kept.
-Result<std::vector<Piece>> grant_all(ShardIndexes& indexes, const std::string& bucket,
-                                     const BatchRequest& batch) {
+Result<Plan> make_plan(ShardIndexes& indexes, const std::string& bucket, BatchRequest batch) {
   Unpacker unpacker(indexes.store());
-  std::vector<Piece> pieces;
-  pieces.reserve(batch.entries.size());
+  Plan plan{std::move(batch), {}, 0};
+  plan.pieces.reserve(plan.request.entries.size());
   Json missing = Json::array();
-  for (size_t i = 0; i < batch.entries.size(); ++i) {
-    auto piece = grant(unpacker, indexes, bucket, batch.entries[i]);
-    if (piece) {
-      pieces.push_back(piece.take());
-      continue;
+  for (size_t i = 0; i < plan.request.entries.size(); ++i) {
+    const BatchEntry& entry = plan.request.entries[i];
+    auto piece = grant(unpacker, indexes, bucket, entry);
+    if (!piece) {
+      // Only what is missing is reported in the stream; a drive that fails is an error of the whole request.
+      const Code code = piece.error().code();
+      if (code != Code::kNotFound && code != Code::kInvalid) return piece.take_error();
+      Json what = missing_json(entry, i, piece.error());
+      piece = MR_TRY(report_missing(what, i));
+      if (plan.request.fail_on_missing) missing.push_back(std::move(what));
     }
-    // Only what is missing is reported in the stream; a drive that fails is an error of the whole request.
-    const Code code = piece.error().code();
-    if (code != Code::kNotFound && code != Code::kInvalid) return piece.take_error();
-    missing.push_back(missing_json(batch.entries[i], i, piece.error()));
-    pieces.push_back(MR_TRY(report_missing(missing.back(), i)));
+    const uint64_t header = MR_TRY(header_of(*piece, entry)).size();
+    plan.size +=
+        piece->missing.size() + header + (piece->stretch ? piece->stretch->size : 0) + padding_of(*piece);
+    plan.pieces.push_back(piece.take());
   }
-  if (batch.fail_on_missing && !missing.empty()) {
+  if (!missing.empty()) {
     return make_error(Code::kNotFound, "NoSuchKey: {} of {} entries are missing: {}", missing.size(),
-                      batch.entries.size(), missing.dump(-1, ' ', false, Json::error_handler_t::replace));
+                      plan.request.entries.size(),
+                      missing.dump(-1, ' ', false, Json::error_handler_t::replace));
   }
-  return pieces;
+  return plan;
+}
+
+net::Task<Status> send_piece(Call& call, Piece& piece, const BatchEntry& entry, Unpacker& unpacker) {
+  if (!piece.stretch) co_return co_await call.connection.send_bytes(piece.missing);
+  auto header = header_of(piece, entry);
+  if (!header) co_return header.take_error();
+  auto before = co_await call.connection.send_bytes(*header);
+  if (!before) co_return before;
+  static constexpr char kZeros[tar::kBlock] = {};
+  const uint64_t padding = padding_of(piece);
+  auto body = co_await send_stretch(call, std::move(*piece.stretch), unpacker);
+  if (!body) co_return body;
+  co_return co_await call.connection.send_bytes(std::string_view(kZeros, padding));
 }
 
 }  // namespace
@@ -114,30 +144,27 @@ net::Task<Status> get_batch(Call& call, ShardIndexes& indexes) {
   call.operation = "get_batch";
   auto text = co_await read_document(call, kMaxBatchBody);
   if (!text) co_return co_await call.refuse(text.error(), About::kBucket);
-  auto batch = parse_batch_request(*text);
-  if (!batch) co_return co_await call.refuse(batch.error(), About::kBucket);
-  auto work = [&indexes, bucket = call.bucket, request = batch.take()] {
-    return grant_all(indexes, bucket, request);
+  auto elements = count_elements(*text);
+  if (!elements) co_return co_await call.refuse(elements.error(), About::kBucket);
+  auto reserved = co_await call.reserve(kTextCopies * text->size() + *elements * kElementBytes);
+  if (!reserved) co_return co_await call.refuse(reserved.error(), About::kBucket);
+  auto work = [&indexes, bucket = call.bucket, body = text.take()]() mutable -> Result<Plan> {
+    BatchRequest request = MR_TRY(parse_batch_request(body));
+    body = {};
+    return make_plan(indexes, bucket, std::move(request));
   };
-  auto pieces = co_await call.blocking_long(std::move(work));
-  if (!pieces) co_return co_await call.refuse(pieces.error(), About::kObject);
-  const std::string zeros(2 * tar::kBlock, 0);
-  uint64_t total = zeros.size();
-  for (const Piece& piece : *pieces) total += piece.size();
+  auto plan = co_await call.blocking_long(std::move(work));
+  call.document = Charge();
+  if (!plan) co_return co_await call.refuse(plan.error(), About::kObject);
   net::HeadBuilder& head = call.connection.start(200);
   head.add("Content-Type", "application/x-tar");
-  auto sent = co_await call.connection.send_head(total);
+  const std::string zeros(2 * tar::kBlock, 0);
+  auto sent = co_await call.connection.send_head(plan->size + zeros.size());
   if (!sent) co_return sent;
   Unpacker unpacker(call.store());
-  for (Piece& piece : *pieces) {
-    auto before = co_await call.connection.send_bytes(piece.before);
-    if (!before) co_return before;
-    if (piece.stretch) {
-      auto body = co_await send_stretch(call, std::move(*piece.stretch), unpacker);
-      if (!body) co_return body;
-    }
-    auto after = co_await call.connection.send_bytes(std::string_view(zeros).substr(0, piece.padding));
-    if (!after) co_return after;
+  for (size_t i = 0; i < plan->pieces.size(); ++i) {
+    auto piece = co_await send_piece(call, plan->pieces[i], plan->request.entries[i], unpacker);
+    if (!piece) co_return piece;
   }
   auto tail = co_await call.connection.send_bytes(zeros);
   if (!tail) co_return tail;

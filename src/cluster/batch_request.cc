@@ -42,6 +42,24 @@ Result<BatchEntry> parse_entry(const Json& json, size_t position) {
 
 }  // namespace
 
+Result<uint64_t> count_elements(std::string_view text) {
+  constexpr uint64_t kMostPerEntry = 8;
+  uint64_t count = 1;
+  bool in_text = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char letter = text[i];
+    if (in_text && letter == '\\') {
+      ++i;
+    } else if (letter == '"') {
+      in_text = !in_text;
+    } else if (!in_text && (letter == ',' || letter == '{' || letter == '[')) {
+      ++count;
+    }
+  }
+  if (count <= kMostPerEntry * kMaxBatchEntries) return count;
+  return make_error(Code::kTooLarge, "the batch has more than {} entries", kMaxBatchEntries);
+}
+
 Result<BatchRequest> parse_batch_request(std::string_view text) {
   const Json json = Json::parse(text, nullptr, false);
   if (json.is_discarded()) return make_error(Code::kInvalid, "the batch is not JSON");

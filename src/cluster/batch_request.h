@@ -27,6 +27,10 @@ struct BatchRequest {
   bool fail_on_missing = false;
 };
 
+// How many objects, lists, fields and values the text has at the most; kTooLarge where that is more than a
+// batch of kMaxBatchEntries can have. So the memory that parsing takes is known before it is taken.
+Result<uint64_t> count_elements(std::string_view text);
+
 // A list of entries, or {"entries": […], "missing": "report" | "error"}.
 Result<BatchRequest> parse_batch_request(std::string_view text);
 

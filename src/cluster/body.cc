@@ -201,7 +201,7 @@ net::Task<Result<std::string>> read_document(Call& call, size_t most, Checksums 
     co_return make_error(Code::kUnsupported,
                          "NotImplemented: a document must come whole, not in aws-chunked form");
   }
-  auto text = co_await call.connection.read_whole_body(most);
+  auto text = co_await call.connection.read_whole_body(most, call.store().memory().documents, call.document);
   if (!text) co_return text;
   auto checked = check_document(call, *text, checksums);
   if (!checked) co_return checked.take_error();

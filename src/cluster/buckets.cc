@@ -159,6 +159,10 @@ std::string versions_xml(const std::string& bucket, const ListRequest& list, con
 
 net::Task<Result<store::ListPage>> get_page(Call& call, store::ListOptions options) {
   if (options.limit == 0) co_return store::ListPage();
+  // Keys of the usual length, in the page and in its XML.
+  constexpr uint64_t kEntryBytes = 1024;
+  auto reserved = co_await call.reserve(options.limit * kEntryBytes);
+  if (!reserved) co_return reserved.take_error();
   store::Store& store = call.store();
   auto work = [&store, bucket = call.bucket, options] { return store.list(bucket, options); };
   co_return co_await call.blocking_long(std::move(work));

@@ -12,6 +12,19 @@ std::optional<std::string_view> Call::find_query(std::string_view name) const {
   return std::nullopt;
 }
 
+net::Task<Status> Call::reserve(uint64_t bytes) {
+  Budget& budget = store().memory().work;
+  std::function<void(std::function<void(Result<Charge>)>)> start =
+      [&budget, bytes](std::function<void(Result<Charge>)> done) {
+        Status asked = budget.take_later(bytes, [done](Charge charge) { done(std::move(charge)); });
+        if (!asked) done(asked.take_error());
+      };
+  auto granted = co_await net::await_callback<Result<Charge>>(connection.loop(), std::move(start));
+  if (!granted) co_return granted.take_error();
+  reserved_ = granted.take();
+  co_return Status();
+}
+
 net::Task<Status> Call::refuse(Refusal refusal) {
   if (connection.response_started()) {
     // Half an answer is out; only a cut connection tells the client that it is not whole.

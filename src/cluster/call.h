@@ -10,6 +10,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "base/buffer.h"
 #include "base/log.h"
 #include "base/workers.h"
 #include "cluster/keys.h"
@@ -54,6 +55,7 @@ class Call {
   std::vector<net::QueryItem> query;
   Caller caller;
   std::string operation = "other";  // for the meters
+  Charge document;                  // of a body that was read whole
 
   store::Store& store() { return services.store; }
   const net::RequestHead& request() const { return connection.request(); }
@@ -72,6 +74,10 @@ class Call {
   auto blocking_long(Work work) {
     return run_on(services.movers, std::move(work));
   }
+  // Memory of the node's budget for the rest of the request; waits until others give some back.
+  net::Task<Status> reserve(uint64_t bytes);
+  // Of what was reserved only this much is still needed.
+  void keep_reserved(uint64_t bytes) { reserved_.shrink(bytes); }
   net::Task<Status> refuse(Refusal refusal);
   net::Task<Status> refuse(const Error& error, About about);
   net::Task<Status> send_xml(int status, std::string body);
@@ -88,6 +94,8 @@ class Call {
           if (!taken) done(make_error(Code::kUnavailable, "too many calls are waiting for the drives"));
         });
   }
+
+  Charge reserved_;
 };
 
 // Whether a page of another origin sent the request: browsers say so.

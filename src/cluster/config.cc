@@ -48,8 +48,9 @@ Settings Config::settings() {
             "Windows read at a time per drive. 0: 1 on rotational drives, else 4.");
   table.add("reserve", store.reserve_bytes, Unit::kBytes,
             "A drive with less free space takes no new objects (at most 5 % of the drive).");
-  table.add("request_memory", store.request_bytes, Unit::kBytes,
-            "What all requests under way may make the node hold: bodies, plans, lists, indexes. Others wait.");
+  table.add(
+      "request_memory", store.request_bytes, Unit::kBytes,
+      "What all requests under way may make the node hold: bodies, plans, lists, indexes. Others wait.");
   table.add("cache", store.cache_bytes, Unit::kBytes, "Memory for small objects and records.");
   table.add("open_files", open_files, Unit::kCount, "Files of hot objects that are kept open.");
   table.add("direct_io", store.direct_io, "Write large objects past the page cache (O_DIRECT, io_uring).");

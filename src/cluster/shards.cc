@@ -214,6 +214,9 @@ net::Task<Status> get_index(Call& call) {
   const store::ShardState state = (*object)->record().shard;
   if (state == store::ShardState::kNone || state == store::ShardState::kInvalid)
     co_return co_await call.refuse(no_such_index(**object), About::kObject);
+  const uint64_t size = (*object)->record().shard_index_size;
+  auto reserved = co_await call.reserve(size > 0 ? size : store::kInlineBytes);
+  if (!reserved) co_return co_await call.refuse(reserved.error(), About::kObject);
   store::Store& store = call.store();
   auto work = [&store, kept = *object] { return store.shard_index(kept); };
   auto index = co_await call.blocking(std::move(work));

@@ -67,6 +67,7 @@ Result<tar::ByteSource*> Unpacker::open(const Stretch& stretch) {
   if (object_ != stretch.object || stretch.offset < at_) {
     part_.reset();
     plain_.reset();
+    charge_ = Charge();
     object_ = stretch.object;
     stored_ = std::make_unique<StoredBytes>(store_, *object_);
     at_ = 0;
@@ -74,11 +75,19 @@ Result<tar::ByteSource*> Unpacker::open(const Stretch& stretch) {
       plain_ = MR_TRY(tar::make_decompressor(stretch.compression, *stored_, object_->key()));
   }
   tar::ByteSource& whole = plain_ ? *plain_ : *stored_;
+  MR_TRY(charge());
   at_ += MR_TRY(whole.skip(stretch.offset - at_));
+  MR_TRY(charge());
   if (at_ < stretch.offset)
     return make_error(Code::kTruncated, "{} ends before byte {}", object_->key(), stretch.offset);
   part_ = std::make_unique<Part>(whole, at_, stretch.offset + stretch.size);
   return part_.get();
+}
+
+Status Unpacker::charge() {
+  const uint64_t wanted = kChunkBytes + (plain_ ? plain_->memory() : 0);
+  if (charge_.try_grow(store_.memory().work, wanted)) return {};
+  return make_error(Code::kUnavailable, "there is no memory to unpack {} now", object_->key());
 }
 
 Result<std::string> Unpacker::read(const Stretch& stretch) {

@@ -39,11 +39,15 @@ class Unpacker {
   class StoredBytes;
   class Part;
 
+  // A decompressor's window is known once it has begun.
+  Status charge();
+
   store::Store& store_;
   std::shared_ptr<const store::Object> object_;  // that plain_ reads
   std::unique_ptr<StoredBytes> stored_;
   std::unique_ptr<tar::ByteSource> plain_;  // none: stored_ is plain
   uint64_t at_ = 0;                         // of the tar
+  Charge charge_;                           // of the node's memory
   std::unique_ptr<Part> part_;
 };
 

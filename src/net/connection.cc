@@ -388,7 +388,7 @@ Task<Result<size_t>> Connection::read_chunked_body(std::span<std::byte> into) {
   co_return size_t{0};
 }
 
-Task<Result<std::string>> Connection::read_whole_body(size_t most) {
+Task<Result<std::string>> Connection::read_whole_body(size_t most, Budget& budget, Charge& charge) {
   std::string body;
   if (request_.content_length && *request_.content_length > most) {
     co_return make_error(Code::kTooLarge, "the body has {} bytes, more than {}", *request_.content_length,
@@ -397,7 +397,10 @@ Task<Result<std::string>> Connection::read_whole_body(size_t most) {
   while (true) {
     const size_t have = body.size();
     // Grows as bytes arrive: a claimed length reserves nothing.
-    body.resize(std::min(most + 1, have + std::max<size_t>(have, 16 << 10)));
+    const size_t wanted = std::min(most + 1, have + std::max<size_t>(have, 16 << 10));
+    if (!charge.try_grow(budget, wanted))
+      co_return make_error(Code::kUnavailable, "too many requests with large bodies are under way");
+    body.resize(wanted);
     const auto room = std::as_writable_bytes(std::span(body)).subspan(have);
     auto got = co_await read_body(room);
     if (!got) co_return got.take_error();

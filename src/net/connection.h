@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/buffer.h"
 #include "base/result.h"
 #include "net/http.h"
 #include "net/loop.h"
@@ -46,7 +47,8 @@ class Connection {
   // The request's body, transfer coding undone; 0 at its end.
   Task<Result<size_t>> read_body(std::span<std::byte> into);
   // All of it, if it is no longer than `most` (kTooLarge otherwise).
-  Task<Result<std::string>> read_whole_body(size_t most);
+  // Its memory comes from `budget` as bytes arrive, and is `charge`; kUnavailable where there is none.
+  Task<Result<std::string>> read_whole_body(size_t most, Budget& budget, Charge& charge);
 
   // The response. `start` and `head().add` build the head; then one of the senders.
   HeadBuilder& start(int status);

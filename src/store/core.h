@@ -15,7 +15,6 @@
 #include <string>
 #include <vector>
 
-#include "base/buffer.h"
 #include "base/log.h"
 #include "base/result.h"
 #include "base/workers.h"
@@ -25,6 +24,7 @@
 #include "store/drive.h"
 #include "store/known_drives.h"
 #include "store/placement.h"
+#include "store/request_memory.h"
 #include "store/snapshot.h"
 #include "store/store.h"
 #include "store/uploads.h"
@@ -103,7 +103,7 @@ class Core {
   KnownDrives known;
   VersionClock clock;
   BufferPool buffers;
-  Budget memory;  // of what requests make the node hold, beside the buffers: indexes under way, plans, documents
+  RequestMemory memory;
   ObjectCache cache;
   BucketTable buckets;
   UploadTable uploads;

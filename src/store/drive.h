@@ -100,7 +100,8 @@ class Drive {
   // The same for an error of the index.
   Error note(Error error);
 
-  // Writes to the index. Where the drive is full the reserve is given up for it: what is deleted must be noted.
+  // Writes to the index. Where the drive is full the reserve is given up for it: what is deleted must be
+  // noted.
   Status write(rocksdb::WriteBatch& batch, Sync sync);
   // Takes the reserve again, once there is room.
   void restore_reserve() { static_cast<void>(reserve_->restore()); }

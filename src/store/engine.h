@@ -23,7 +23,7 @@ class Engine final : public Store {
   Status start();
 
   const std::string& node_id() const override { return core_.node_id; }
-  Budget& memory() override { return core_.memory; }
+  RequestMemory& memory() override { return core_.memory; }
 
   std::shared_ptr<const Bucket> find_bucket(std::string_view name) const override;
   std::vector<std::shared_ptr<const Bucket>> buckets() const override;

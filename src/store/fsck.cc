@@ -17,10 +17,10 @@
 #include "store/coding.h"
 #include "store/identity.h"
 #include "store/index.h"
+#include "store/reserve.h"
 #include "store/sweep.h"
 #include "store/trailer.h"
 #include "store/uploads.h"
-#include "store/reserve.h"
 #include "store/verify.h"
 
 namespace millrace::store {

@@ -1,6 +1,8 @@
 // The housekeeper's round.
 #include "store/housekeeping.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <chrono>
 
@@ -62,6 +64,7 @@ void Housekeeper::run() {
       woken_ = false;
     }
     core_.close_retired();
+    return_memory();
     for (const auto& drive : core_.map()->drives) {
       if (drive->check_place()) drive->restore_reserve();
     }
@@ -142,6 +145,19 @@ bool Housekeeper::report_loss(Drive& drive) {
   core_.report({"", "", drive.path(), 0, "the end of the index's log is damaged: " + lost});
   drive.need_sweep();
   return true;
+}
+
+void Housekeeper::return_memory() {
+  // What requests held is freed, but the C library keeps it until it is told.
+  constexpr uint64_t kWorthIt = 64 << 20;
+  uint64_t used = 0;
+  for (Budget* budget : {&core_.memory.documents, &core_.memory.indexes, &core_.memory.work}) {
+    held_ += budget->take_peak();
+    used += budget->used();
+  }
+  if (held_ < kWorthIt || used > kWorthIt / 4) return;
+  held_ = 0;
+  ::malloc_trim(0);
 }
 
 void Housekeeper::judge_pace() {

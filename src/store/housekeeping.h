@@ -36,11 +36,13 @@ class Housekeeper {
   // Whether the index lost commits; says so.
   bool report_loss(Drive& drive);
   void judge_pace();
+  void return_memory();
 
   Core& core_;
   Multipart& multipart_;
   Mover mover_;
   PaceWatch pace_;
+  uint64_t held_ = 0;  // by requests, in the rounds since memory was returned; each round's peak
   std::mutex mutex_;
   std::condition_variable changed_;
   bool woken_ = true;     // guarded by mutex_

@@ -22,7 +22,7 @@ constexpr std::array<const char*, kFamilies> kNames = {"default", "small",   "fi
                                                        "uploads", "buckets", "meta"};
 
 rocksdb::ColumnFamilyOptions family_options(size_t family, const std::shared_ptr<rocksdb::Cache>& cache,
-                                             uint64_t log_bytes) {
+                                            uint64_t log_bytes) {
   rocksdb::BlockBasedTableOptions table;
   table.block_cache = cache;
   table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
@@ -89,9 +89,10 @@ rocksdb::DBOptions database_options(uint64_t log_bytes) {
 }
 
 std::vector<rocksdb::ColumnFamilyDescriptor> descriptors(const std::shared_ptr<rocksdb::Cache>& cache,
-                                                          uint64_t log_bytes) {
+                                                         uint64_t log_bytes) {
   std::vector<rocksdb::ColumnFamilyDescriptor> families;
-  for (size_t i = 0; i < kFamilies; ++i) families.emplace_back(kNames[i], family_options(i, cache, log_bytes));
+  for (size_t i = 0; i < kFamilies; ++i)
+    families.emplace_back(kNames[i], family_options(i, cache, log_bytes));
   return families;
 }
 
@@ -180,7 +181,8 @@ Result<std::shared_ptr<OpenIndex>> DriveIndex::open_anew() const {
   rocksdb::DBOptions options = database_options(log_bytes_);
   const auto listener = std::make_shared<LossListener>();
   options.info_log = listener;
-  const rocksdb::Status status = rocksdb::DB::Open(options, path_, descriptors(cache_, log_bytes_), &handles, &database);
+  const rocksdb::Status status =
+      rocksdb::DB::Open(options, path_, descriptors(cache_, log_bytes_), &handles, &database);
   if (!status.ok()) return make_index_error(status, path_);
   auto open = std::make_shared<OpenIndex>();
   open->database.reset(database);
@@ -201,7 +203,8 @@ Result<std::unique_ptr<DriveIndex>> DriveIndex::open(const std::string& path,
 
 Status DriveIndex::repair(const std::string& path) {
   const std::shared_ptr<rocksdb::Cache> cache = rocksdb::NewLRUCache(32 << 20);
-  const rocksdb::Status status = rocksdb::RepairDB(path, database_options(kMostLogBytes), descriptors(cache, kMostLogBytes));
+  const rocksdb::Status status =
+      rocksdb::RepairDB(path, database_options(kMostLogBytes), descriptors(cache, kMostLogBytes));
   if (!status.ok()) return make_index_error(status, path);
   return {};
 }

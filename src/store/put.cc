@@ -44,8 +44,8 @@ class PutWriter::State : public std::enable_shared_from_this<State> {
       const std::string& key = target_.options.key;
       packed_ = is_shard_name(key) && !is_plain_tar(key);
       if (is_shard_name(key)) {
-        feed_.emplace(key, packed_ ? ShardFeed::Packing::kRecognise : ShardFeed::Packing::kPlain, core_.memory,
-                      ShardFeed::Share::kHalf);
+        feed_.emplace(key, packed_ ? ShardFeed::Packing::kRecognise : ShardFeed::Packing::kPlain,
+                      core_.memory.indexes);
       }
     }
   }

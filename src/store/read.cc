@@ -136,8 +136,8 @@ bool is_resident(const File& file, uint64_t offset, uint64_t size) {
 
 namespace {
 
-// When the file was last written, and so whether what was compared is still what is there. As the kernel knows it:
-// an io thread asks, and must not wait for a drive that stands still.
+// When the file was last written, and so whether what was compared is still what is there. As the kernel
+// knows it: an io thread asks, and must not wait for a drive that stands still.
 int64_t changed_ns(const File& file) {
   struct statx facts = {};
   if (::statx(file.descriptor(), "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_MTIME, &facts) != 0) return -1;

@@ -73,10 +73,9 @@ class ShardFeed::Unpacker {
   std::vector<std::byte> buffer_ = std::vector<std::byte>(kUnpackedBytes);
 };
 
-ShardFeed::ShardFeed(const std::string& key, Packing packing, Budget& budget, Share share)
+ShardFeed::ShardFeed(const std::string& key, Packing packing, Budget& budget)
     : key_(key),
       budget_(budget),
-      share_(share),
       recognised_(packing == Packing::kPlain),
       feed_(std::make_unique<tar::IndexFeed>(key, tar::ReadOptions())) {}
 ShardFeed::~ShardFeed() = default;
@@ -135,12 +134,7 @@ void ShardFeed::charge() {
   const uint64_t wanted =
       feed_->memory() + feed_->samples() * kBytesPerSample + (unpacker_ ? unpacker_->memory() : 0);
   if (wanted < kStep || wanted <= charge_.bytes()) return;
-  if (charge_.bytes() == 0) {
-    if (auto first = budget_.try_take(wanted + kStep)) charge_ = std::move(*first);
-  } else {
-    static_cast<void>(charge_.try_grow(wanted + wanted / 8 + kStep));
-  }
-  if (charge_.bytes() >= wanted && (share_ == Share::kWhole || budget_.used() <= budget_.limit() / 2)) return;
+  if (charge_.try_grow(budget_, wanted + wanted / 8 + kStep)) return;
   starved_ = true;
   fail("there is no memory for its index now");
 }

@@ -27,11 +27,7 @@ class ShardFeed {
   // kPlain takes the bytes for the tar itself: cheap enough for a thread that serves connections.
   enum class Packing : uint8_t { kPlain, kRecognise };
 
-  // How much of the budget may be in use: senders decide how long a PUT takes, so indexes of PUTs under way leave
-  // the other half to requests that wait for memory.
-  enum class Share : uint8_t { kHalf, kWhole };
-
-  ShardFeed(const std::string& key, Packing packing, Budget& budget, Share share);
+  ShardFeed(const std::string& key, Packing packing, Budget& budget);
   ~ShardFeed();
 
   // The bytes as they are stored, in order.
@@ -55,7 +51,6 @@ class ShardFeed {
 
   const std::string key_;
   Budget& budget_;
-  const Share share_;
   Charge charge_;
   bool starved_ = false;
   bool recognised_;

@@ -166,7 +166,7 @@ ShardIndexes::Index ShardIndexes::build_once(const std::shared_ptr<const Object>
 }
 
 ShardIndexes::Index ShardIndexes::build(const std::shared_ptr<const Object>& object) {
-  ShardFeed feed(object->key(), ShardFeed::Packing::kRecognise, core_.memory, ShardFeed::Share::kWhole);
+  ShardFeed feed(object->key(), ShardFeed::Packing::kRecognise, core_.memory.work);
   MR_TRY(feed_object(core_, *object, feed));
   Result<std::string> index = feed.finish();
   if (feed.starved()) return index.take_error();

@@ -20,12 +20,12 @@
 #include <string_view>
 #include <vector>
 
-#include "base/buffer.h"
 #include "base/log.h"
 #include "base/meter.h"
 #include "base/result.h"
 #include "store/object.h"
 #include "store/record.h"
+#include "store/request_memory.h"
 
 namespace millrace::store {
 
@@ -228,8 +228,7 @@ class Store {
   virtual ~Store() = default;  // finishes what is committed, drops the rest
 
   virtual const std::string& node_id() const = 0;
-  // For what requests make the node hold: bodies, plans, answers. Shard indexes under way come from it, too.
-  virtual Budget& memory() = 0;
+  virtual RequestMemory& memory() = 0;
 
   // Buckets. find and all never block.
   virtual std::shared_ptr<const Bucket> find_bucket(std::string_view name) const = 0;
