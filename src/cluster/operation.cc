@@ -172,7 +172,7 @@ Status check_header(Operation operation, std::string_view given_name, std::strin
       (name.starts_with("x-amz-copy-source-if-") &&
        !(is_copy(operation) && is_among(kCopyConditions, name))) ||
       (name == "x-amz-mp-object-size" && operation != Operation::kCompleteUpload) ||
-      (name == "x-amz-acl" && !is_among(kOwnersAcls, value)) ||
+      (name == "x-amz-acl" && !value.empty() && !is_among(kOwnersAcls, value)) ||
       (name == "x-amz-storage-class" && value != "STANDARD") ||
       (name == "x-amz-bucket-object-lock-enabled" && !net::equal_names(value, "false"));
   return unsupported ? not_supported(name, value) : Status();

@@ -80,6 +80,7 @@ TEST(OperationTest, WhatClientsAddToEveryRequestIsTaken) {
 TEST(OperationTest, HeadersThatAskForMoreAreRefused) {
   const std::vector<std::pair<net::HeaderView, bool>> cases = {
       {{"x-amz-acl", "private"}, true},
+      {{"x-amz-acl", ""}, true},
       {{"x-amz-acl", "public-read"}, false},
       {{"X-Amz-Storage-Class", "STANDARD"}, true},
       {{"X-Amz-Storage-Class", "GLACIER"}, false},
