@@ -117,9 +117,7 @@ Status Gateway::check_host(const Call& call, const HostName& host) const {
     return make_error(Code::kDenied, "AccessDenied: web pages of other hosts have no access here")
         .with_hint("use localhost or 127.0.0.1");
   }
-  if (host.kind == HostName::Kind::kShort) return {};
-  // Whoever watches over the node may call it as he likes.
-  if (call.administrative && (request.method == "GET" || request.method == "HEAD")) return {};
+  if (host.kind == HostName::Kind::kShort || !may_mean_a_bucket_of_the_host(call)) return {};
   const std::string name = printable(request.host.substr(0, request.host.find(':')), 200);
   return make_error(
              Code::kInvalid,
@@ -128,14 +126,27 @@ Status Gateway::check_host(const Call& call, const HostName& host) const {
       .with_hint(fmt::format("start the node with --set domains={}, or use its address", name));
 }
 
+bool Gateway::may_mean_a_bucket_of_the_host(const Call& call) const {
+  const net::RequestHead& request = call.request();
+  const bool reads = request.method == "GET" || request.method == "HEAD";
+  // Whoever watches over the node may call it as he likes.
+  if (call.administrative && reads) return false;
+  const std::string host = lower_case(request.host.substr(0, request.host.find(':')));
+  for (size_t dot = host.find('.'); dot != std::string::npos; dot = host.find('.', dot + 1)) {
+    if (call.services.store.find_bucket(host.substr(0, dot)) != nullptr) return true;
+  }
+  // No bucket is called so: reading as the path says shows nothing else, and what is there already was not meant to
+  // be made in a bucket of the host.
+  return !reads && !call.administrative && call.services.store.find_bucket(call.bucket) == nullptr;
+}
+
 Status Gateway::locate(Call& call) const {
   const net::RequestHead& request = call.request();
   if (!request.query.empty()) call.query = MR_TRY(net::parse_query(request.query));
   const HostName host = hosts_.find(request.host);
   call.in_host = host.kind == HostName::Kind::kBucket;
   call.administrative = !call.in_host && (request.path.starts_with("/-/") || request.path == "/-");
-  MR_TRY(check_host(call, host));
-  if (call.administrative) return {};
+  if (call.administrative) return check_host(call, host);
   std::string path;
   if (request.path.find('%') == std::string_view::npos) {
     path = request.path;
@@ -158,6 +169,7 @@ Status Gateway::locate(Call& call) const {
           .with_hint("the address before the path ends with a slash too many");
     }
   }
+  MR_TRY(check_host(call, host));
   if (call.key.size() > store::kMaxKeyBytes)
     return make_error(Code::kInvalid, "KeyTooLongError: keys have at most {} bytes", store::kMaxKeyBytes);
   if (!call.key.empty()) MR_TRY(store::check_key(call.key));

@@ -41,6 +41,8 @@ class Gateway final : public net::Handler {
   net::Task<Status> serve_upload(Call& call, Operation operation);
   Status locate(Call& call) const;
   Status check_host(const Call& call, const HostName& host) const;
+  // Of a host that is not known: whether the bucket could be in it rather than in the path, and that would matter.
+  bool may_mean_a_bucket_of_the_host(const Call& call) const;
   Result<Caller> authenticate(const Call& call) const;
   Status authorize(const Call& call, Right right) const;
   bool is_open(const KeyRing& ring) const { return ring.empty() && (options_.loopback || options_.insecure); }

@@ -242,6 +242,7 @@ def test_a_bucket_may_stand_in_the_host(node):
 
 
 def test_a_host_that_could_hold_a_bucket_is_refused_unless_it_is_configured(node, tmp_path):
+    node.ask("PUT", "/train")
     node.put("/openup3/x", b"x")
     for method, path in (("GET", "/"), ("HEAD", "/"), ("GET", "/?list-type=2"), ("DELETE", "/openup3"), ("GET", "/openup3/x"), ("PUT", "/new/y"), ("POST", "/-/scrub")):
         answer = at_host(node, "train.store.example", method, path, b"" if method in ("PUT", "POST") else None)
@@ -250,6 +251,11 @@ def test_a_host_that_could_hold_a_bucket_is_refused_unless_it_is_configured(node
             assert b"domains=train.store.example" in answer.body
     assert at_host(node, "train.store.example", "GET", "/-/ready").status == 200
     assert node.get("/openup3/x").body == b"x" and node.ask("HEAD", "/new").status == 404
+    # A name that holds no bucket is this node's, but for what would make a bucket.
+    assert at_host(node, "store.example", "GET", "/openup3/x").body == b"x" and at_host(node, "store.example", "GET", "/").status == 200
+    assert at_host(node, "store.example", "PUT", "/openup3/y", b"y").status == 200
+    assert at_host(node, "store.example", "DELETE", "/openup3/y").status == 204
+    assert at_host(node, "store.example", "PUT", "/new/y", b"y").status == 400 and at_host(node, "store.example", "PUT", "/new").status == 400
     with Node(tmp_path, "--set", "domains=store.example,localhost") as other:
         assert at_host(other, "store.example", "PUT", "/train/x", b"x").status == 200
         assert at_host(other, "train.store.example", "GET", "/x").body == b"x"

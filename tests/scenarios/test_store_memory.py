@@ -1,0 +1,102 @@
+"""What requests make a node hold together: one budget, and it comes back."""
+import http.client
+import io
+import json
+import pathlib
+import shutil
+import subprocess
+import tarfile
+import threading
+
+import pytest
+
+from nodes import Node
+from store_client import Wire, wait_until
+
+MOST = 1 << 30  # of resident memory, under either attack
+
+
+def resident(node, name="VmRSS"):
+    for line in pathlib.Path(f"/proc/{node.process.pid}/status").read_text().splitlines():
+        if line.startswith(name + ":"):
+            return int(line.split()[1]) << 10
+    raise AssertionError(name)
+
+
+def small_tar(samples):
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w", format=tarfile.USTAR_FORMAT) as archive:
+        for number in range(samples):
+            member = tarfile.TarInfo(f"{number:07}.x")
+            archive.addfile(member)
+    return data.getvalue()
+
+
+@pytest.fixture
+def node(tmp_path):
+    with Node(tmp_path) as running:
+        assert running.ask("PUT", "/train").status == 200
+        yield running
+
+
+def test_many_large_batches_wait_for_each_other(node):
+    assert node.put("/train/s.tar", small_tar(100)).status == 200
+    body = json.dumps([{"object": "s.tar", "sample": number % 100} for number in range(100_000)]).encode()
+    wires = []
+    for _ in range(60):
+        wire = Wire(node)
+        wires.append(wire)
+        wire.send(f"POST /train?batch HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n")
+        threading.Thread(target=send_quietly, args=(wire, body), daemon=True).start()
+    # Nobody reads: those that have begun to answer hold their plans, others wait, and some are refused with 503.
+    wait_until(lambda: node.get("/-/status").json["requests_under_way"] >= 10)
+    assert node.get("/train/s.tar").status == 200
+    for wire in wires:
+        wire.close()
+    wait_until(lambda: node.get("/-/status").json["requests_under_way"] <= 1)
+    assert resident(node, "VmHWM") <= MOST
+    # One that is read is answered.
+    answer = node.ask("POST", "/train?batch", body)
+    assert answer.status == 200 and len(answer.body) == 100_000 * 512 + 1024
+    wait_until(lambda: resident(node) <= MOST // 2, "the memory did not come back")
+
+
+def send_quietly(wire, body):
+    try:
+        wire.socket.sendall(body)
+    except OSError:
+        pass  # the test is over
+
+
+@pytest.mark.skipif(shutil.which("zstd") is None, reason="zstd is not installed")
+def test_stalled_puts_of_shards_with_large_indexes_share_one_budget(node):
+    packed = subprocess.run(["zstd", "-1", "-q", "-c"], input=small_tar(400_000), capture_output=True, check=True).stdout
+    wires = []
+    for number in range(60):
+        wire = Wire(node)
+        wires.append(wire)
+        wire.send(f"PUT /train/{number}.tar.zst HTTP/1.1\r\nHost: x\r\nContent-Length: {len(packed)}\r\n\r\n")
+        wire.socket.sendall(packed[:-10])
+    # All of them are in, and stand still; others are served meanwhile.
+    assert node.put("/train/other.tar", small_tar(10)).status == 200
+    wait_until(lambda: node.get("/-/status").json["requests_under_way"] >= 60)
+    for wire in wires:
+        wire.socket.sendall(packed[-10:])
+        assert wire.answer("PUT").status == 200
+        wire.close()
+    assert resident(node, "VmHWM") <= MOST
+    # An index that did not fit is made later.
+    assert int(node.ask("HEAD", "/train/other.tar").headers["x-millrace-samples"]) == 10
+    wait_until(lambda: all(node.ask("HEAD", f"/train/{number}.tar.zst").headers["x-millrace-index"] == "ready" for number in (0, 30, 59)), seconds=120)
+    wait_until(lambda: resident(node) <= MOST // 2, "the memory did not come back")
+
+
+def test_memory_that_is_set_too_small_is_told(tmp_path):
+    with Node(tmp_path, "--set", "request_memory=1MiB") as small:
+        assert small.ask("PUT", "/train").status == 200
+        body = json.dumps([{"object": "s", "sample": 1}] * 20_000).encode()
+        answer = small.ask("POST", "/train?batch", body)
+        assert answer.status in (413, 503) and (b"memory" in answer.body or b"bodies" in answer.body), answer.body
+        connection = http.client.HTTPConnection("127.0.0.1", small.port)
+        connection.request("GET", "/train?max-keys=100")
+        assert connection.getresponse().status == 200
