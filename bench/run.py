@@ -321,6 +321,14 @@ def bench_cold(table):
     store_put.cold(table)
 
 
+def bench_verify(table):
+    store_put.verify(table)
+
+
+def bench_put_etag(table):
+    store_put.put_etag(table)
+
+
 def bench_million(table):
     store_put.million(table)
 

@@ -5,6 +5,8 @@
     ./dev bench put_small    4 KB objects: create + fdatasync + rename with 64 threads on the same drive
     ./dev bench put_packed   .tgz and .tar.zst, unpacked on their way for the index: the same bytes under a name without suffix
     ./dev bench cold         a cold object: nginx' sendfile of a cold file
+    ./dev bench verify       GETs that compare blocks when they come from the drive: the same without comparing
+    ./dev bench put_etag     1 MiB objects by plain HTTP: the same with an MD5 for each
     ./dev bench million      listing and starting with a million objects
 
 Contenders run by turns; ratios are taken within a round; median and spread are shown.
@@ -232,6 +234,62 @@ def cold(table, size=1_000_000_000):
                     rates.append(size / ours / 1e9)
             print(f"\ncold GET of {size / 1e9:.0f} GB, the drive reads {kib} KiB ahead: {statistics.median(rates):.2f} GB/s")
             judge(table, f"cold GET, {kib} KiB ahead: rate, of nginx' sendfile", ratios, at_least(1.5))
+
+
+def set_bucket(name, settings):
+    address = f"http://127.0.0.1:{STORE_PORT}/-/buckets/{name}"
+    urllib.request.urlopen(urllib.request.Request(address, data=json.dumps(settings).encode(), method="PUT"))
+
+
+def verify(table, size=1_000_000_000):
+    """What comparing costs: cold, and hot when everything was compared before."""
+    fresh()
+    plain = WORK / "object"
+    with open(plain, "wb") as out:
+        for _ in range(size // 10_000_000):
+            out.write(os.urandom(10_000_000))
+    with node() as store:
+        make_bucket("bench")
+        subprocess.run([MILLRACE, "--quiet", "put", str(plain), f"http://127.0.0.1:{STORE_PORT}/bench/object"], check=True)
+        stored = [path for path in (WORK / "data/drive/data").rglob("*") if path.is_file()]
+        times = {"cold": {"first": [], "scrub": []}, "hot": {"first": [], "scrub": []}}
+        cpu = {"cold": {"first": [], "scrub": []}, "hot": {"first": [], "scrub": []}}
+        for number in range(table.rounds + 1):
+            for mode in ("first", "scrub") if number % 2 else ("scrub", "first"):
+                set_bucket("bench", {"verify": mode})
+                for path in stored:
+                    drop(path)
+                for state in ("cold", "hot"):
+                    before = cpu_seconds(store)
+                    seconds = fetch_seconds(STORE_PORT, "/bench/object")
+                    if number > 0:
+                        times[state][mode].append(seconds)
+                        cpu[state][mode].append((cpu_seconds(store) - before) / (size / 1e9))
+    for state in times:
+        print(f"\n{state} GET of {size / 1e9:.0f} GB: {size / statistics.median(times[state]['first']) / 1e9:.2f} GB/s compared, "
+              f"{statistics.median(cpu[state]['first']):.3f} CPU s/GB; not compared {statistics.median(cpu[state]['scrub']):.3f} CPU s/GB")
+        judge(table, f"{state} GET, compared with its checksums: rate, of not comparing",
+              [theirs / ours for ours, theirs in zip(times[state]["first"], times[state]["scrub"])], at_least(0.97))
+
+
+def put_etag(table):
+    """1 MiB by 16 connections, without Content-MD5."""
+    fresh()
+    runs = {"auto": [], "md5": []}
+    with node() as store:
+        for mode in runs:
+            make_bucket(f"bench-{mode}")
+            set_bucket(f"bench-{mode}", {"etag": mode})
+        for number in range(table.rounds + 1):
+            for mode in runs:
+                result = measured(store, STORE_PORT, f"/bench-{mode}/{number}-", 1 << 20, 16, 1000)
+                if number > 0:
+                    runs[mode].append(result)
+    rate = [run["bytes"] / run["seconds"] / 1e9 for run in runs["auto"]]
+    print(f"\nPUT of 1 MiB, 16 connections: {statistics.median(rate):.2f} GB/s, {statistics.median(run['cpu_per_gb'] for run in runs['auto']):.2f} CPU s/GB "
+          f"(with MD5 {statistics.median(run['cpu_per_gb'] for run in runs['md5']):.2f})")
+    judge(table, "PUT of 1 MiB: rate, of the same with MD5", [a["rate"] / b["rate"] for a, b in zip(runs["auto"], runs["md5"])], at_least(1.3))
+    judge(table, "PUT of 1 MiB: CPU s/GB", [run["cpu_per_gb"] for run in runs["auto"]], at_most(0.6))
 
 
 def million(table, count=1_000_000):

@@ -137,5 +137,62 @@ TEST(BufferTest, AboveTheLimitIsAnError) {
   EXPECT_EQ(budget.used(), 0u);
 }
 
+TEST(BudgetTest, WhoMustNotWaitIsCalledBackInTurn) {
+  Budget budget(100);
+  Charge held = budget.take(80).take();
+  std::vector<std::pair<char, Charge>> granted;
+  const auto ask = [&](char name, uint64_t bytes) {
+    return budget.take_later(
+        bytes, [&granted, name](Charge charge) { granted.emplace_back(name, std::move(charge)); });
+  };
+  ASSERT_TRUE(ask('a', 20));
+  ASSERT_EQ(granted.size(), 1U);
+  ASSERT_TRUE(ask('b', 60));
+  // There is room for this one, but it was not first.
+  ASSERT_TRUE(ask('c', 1));
+  EXPECT_EQ(granted.size(), 1U);
+  EXPECT_EQ(ask('d', 101).error().code(), Code::kTooLarge);
+  held = Charge();
+  ASSERT_EQ(granted.size(), 3U);
+  EXPECT_EQ(granted[1].first, 'b');
+  EXPECT_EQ(granted[2].second.bytes(), 1U);
+  EXPECT_EQ(budget.used(), 81U);
+  EXPECT_EQ(budget.take_peak(), 100U);
+  EXPECT_EQ(budget.take_peak(), 81U);
+}
+
+TEST(BudgetTest, TooManyThatWaitAreRefused) {
+  Budget budget(10);
+  Charge held = budget.take(10).take();
+  std::vector<Charge> granted;
+  const auto ask = [&] {
+    return budget.take_later(1, [&](Charge charge) { granted.push_back(std::move(charge)); });
+  };
+  for (size_t i = 0; i < Budget::kMostWaiting; ++i) ASSERT_TRUE(ask());
+  EXPECT_EQ(ask().error().code(), Code::kUnavailable);
+  held = Charge();
+  EXPECT_EQ(granted.size(), 10U);
+  // Each that is given back goes to the next.
+  size_t given = 0;
+  for (; !granted.empty(); ++given) {
+    const Charge last = std::move(granted.back());
+    granted.pop_back();
+  }
+  EXPECT_EQ(given, Budget::kMostWaiting);
+  EXPECT_EQ(budget.used(), 0U);
+}
+
+TEST(ChargeTest, GrowsWhereThereIsRoomAndGivesBack) {
+  Budget budget(100);
+  Charge charge;
+  EXPECT_TRUE(charge.try_grow(budget, 60));
+  EXPECT_FALSE(charge.try_grow(budget, 101));
+  EXPECT_EQ(charge.bytes(), 60U);
+  EXPECT_TRUE(charge.try_grow(budget, 10));
+  EXPECT_EQ(budget.used(), 60U);
+  charge.shrink(5);
+  EXPECT_EQ(budget.used(), 5U);
+}
+
 }  // namespace
 }  // namespace millrace

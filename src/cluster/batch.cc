@@ -146,7 +146,8 @@ net::Task<Status> get_batch(Call& call, ShardIndexes& indexes) {
   if (!text) co_return co_await call.refuse(text.error(), About::kBucket);
   auto elements = count_elements(*text);
   if (!elements) co_return co_await call.refuse(elements.error(), About::kBucket);
-  auto reserved = co_await call.reserve(kTextCopies * text->size() + *elements * kElementBytes);
+  const uint64_t text_bytes = text->size();
+  auto reserved = co_await call.reserve(kTextCopies * text_bytes + *elements * kElementBytes);
   if (!reserved) co_return co_await call.refuse(reserved.error(), About::kBucket);
   auto work = [&indexes, bucket = call.bucket, body = text.take()]() mutable -> Result<Plan> {
     BatchRequest request = MR_TRY(parse_batch_request(body));
@@ -156,6 +157,7 @@ net::Task<Status> get_batch(Call& call, ShardIndexes& indexes) {
   auto plan = co_await call.blocking_long(std::move(work));
   call.document = Charge();
   if (!plan) co_return co_await call.refuse(plan.error(), About::kObject);
+  call.keep_reserved(text_bytes + plan->pieces.size() * (sizeof(BatchEntry) + sizeof(Piece)));
   net::HeadBuilder& head = call.connection.start(200);
   head.add("Content-Type", "application/x-tar");
   const std::string zeros(2 * tar::kBlock, 0);

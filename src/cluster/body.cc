@@ -46,6 +46,19 @@ std::vector<store::NameValue> claimed_checksums(const Call& call) {
   return claims;
 }
 
+namespace {
+
+enum class OwnChecksum : uint8_t { kNo, kYes };
+
+// Up to which size the etag is an MD5.
+uint64_t most_md5(const Call& call, store::EtagMode mode, OwnChecksum own) {
+  if (mode == store::EtagMode::kMd5) return store::kMaxObjectBytes;
+  if (mode == store::EtagMode::kFast) return 0;
+  return own == OwnChecksum::kNo && looks_signed(call.request()) ? kMd5Bytes : kMd5AlwaysBytes;
+}
+
+}  // namespace
+
 Status UploadBody::expect_checksums(const Call& call) {
   if (const auto md5 = call.request().find("content-md5")) {
     std::string raw = MR_TRY(decode_digest(*md5, net::DigestKind::kMd5, "Content-MD5"));
@@ -110,9 +123,11 @@ Result<UploadBody> UploadBody::open(const Call& call, store::EtagMode mode) {
   if (body.size_.value_or(0) > store::kMaxObjectBytes) {
     return make_error(Code::kTooLarge, "objects have at most {} bytes", store::kMaxObjectBytes);
   }
-  body.md5_always_ = mode == store::EtagMode::kMd5;
-  const bool small = body.size_.value_or(0) <= kMd5Bytes;
-  if (body.md5_always_ || (mode == store::EtagMode::kAuto && small)) body.md5_.emplace(net::DigestKind::kMd5);
+  // The hash that a signature covers is not one: s3cmd sends it and compares the ETag all the same.
+  const bool has_own =
+      std::ranges::any_of(body.expected_, [](const Expected& one) { return !one.header.empty(); });
+  body.most_md5_ = most_md5(call, mode, has_own ? OwnChecksum::kYes : OwnChecksum::kNo);
+  if (body.size_.value_or(0) <= body.most_md5_) body.md5_.emplace(net::DigestKind::kMd5);
   // One MD5 is enough: what Content-MD5 asks for is the etag too.
   const bool has_md5 =
       std::any_of(body.expected_.begin(), body.expected_.end(),
@@ -124,7 +139,7 @@ Result<UploadBody> UploadBody::open(const Call& call, store::EtagMode mode) {
 void UploadBody::add_digests(std::string_view bytes, uint64_t total) {
   for (Expected& expected : expected_) expected.digest.add(bytes);
   if (!md5_) return;
-  if (!md5_always_ && total > kMd5Bytes) {
+  if (total > most_md5_) {
     md5_.reset();
     return;
   }

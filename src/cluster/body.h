@@ -16,7 +16,11 @@
 
 namespace millrace::cluster {
 
-// Above this size the store's own checksum must do unless the client or the bucket asks for MD5.
+// MD5 costs more than all else that a PUT does, so it is computed for those who may look at it (etag=auto):
+// up to the first size always, for people compare small things by hand; up to the second for S3 clients that
+// send no checksum of their own, for some compare the ETag; beyond it, and for plain HTTP, where Content-MD5
+// asks for it.
+inline constexpr uint64_t kMd5AlwaysBytes = 64 << 10;
 inline constexpr uint64_t kMd5Bytes = 16 << 20;
 
 class UploadBody {
@@ -49,7 +53,7 @@ class UploadBody {
   std::optional<uint64_t> size_;
   std::vector<Expected> expected_;
   std::optional<net::Digest> md5_;  // for the etag
-  bool md5_always_ = false;
+  uint64_t most_md5_ = 0;           // bytes; with more there is none
   std::optional<net::AwsChunkedDecoder> chunks_;
   std::string etag_;
   std::vector<store::NameValue> checksums_;

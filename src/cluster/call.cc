@@ -72,6 +72,12 @@ net::Task<Status> Call::send_empty(int status) {
   co_return co_await connection.send({});
 }
 
+bool looks_signed(const net::RequestHead& request) {
+  return request.find("authorization") || request.query.find("X-Amz-Signature") != std::string_view::npos ||
+         request.query.find("X-Amz-Credential") != std::string_view::npos ||
+         request.query.find("AWSAccessKeyId") != std::string_view::npos;
+}
+
 bool from_foreign_page(const net::RequestHead& request) {
   const std::string_view site = request.get("sec-fetch-site");
   if (!site.empty() && !net::equal_names(site, "same-origin") && !net::equal_names(site, "none")) return true;

@@ -98,6 +98,9 @@ class Call {
   Charge reserved_;
 };
 
+// Whether it comes from an S3 client: those always sign, in a header or in the query.
+bool looks_signed(const net::RequestHead& request);
+
 // Whether a page of another origin sent the request: browsers say so.
 bool from_foreign_page(const net::RequestHead& request);
 

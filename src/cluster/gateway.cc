@@ -32,12 +32,6 @@ net::SignedRequest signed_request(const Call& call) {
   return copy;
 }
 
-bool looks_signed(const net::RequestHead& request) {
-  return request.find("authorization") || request.query.find("X-Amz-Signature") != std::string_view::npos ||
-         request.query.find("X-Amz-Credential") != std::string_view::npos ||
-         request.query.find("AWSAccessKeyId") != std::string_view::npos;
-}
-
 // Clients ask who may do what before they copy; rights belong to keys here, so there is one answer.
 constexpr std::string_view kAcl =
     "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"

@@ -47,6 +47,10 @@ std::vector<NameValue> object_checksums(const store::Record& record) {
   return shown;
 }
 
+std::string whole_crc(const store::Record& record) {
+  return net::to_base64(to_big_endian(record.crc32c, sizeof record.crc32c));
+}
+
 void add_checksums(XmlWriter& xml, const std::vector<NameValue>& headers) {
   for (const auto& [name, value] : headers) {
     if (name == kChecksumType) xml.add("ChecksumType", value);

@@ -27,6 +27,8 @@ const std::string* find_header(const std::vector<store::NameValue>& headers, std
 
 // The headers of an answer that shows an object's checksums, with their type; empty: it has none.
 std::vector<store::NameValue> object_checksums(const store::Record& record);
+// CRC32C of the whole content, in base64, as the node computed it.
+std::string whole_crc(const store::Record& record);
 // The same as elements of an answer.
 void add_checksums(XmlWriter& xml, const std::vector<store::NameValue>& headers);
 

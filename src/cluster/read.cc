@@ -172,8 +172,13 @@ void add_object_headers(Call& call, const Object& object, RangeKind kind) {
     if (name == "content-type") typed = true;
     head.add(name, value);
   }
+  // What the drive's bytes were compared with, for clients that want to compare what they got: of the whole object.
+  const std::string crc = whole_crc(record);
+  head.add("x-millrace-crc32c", crc);
   if (checksums) {
-    for (const auto& [name, value] : object_checksums(record)) head.add(name, value);
+    std::vector<store::NameValue> known = object_checksums(record);
+    if (known.empty()) known = {{"x-amz-checksum-crc32c", crc}, {std::string(kChecksumType), "FULL_OBJECT"}};
+    for (const auto& [name, value] : known) head.add(name, value);
   }
   if (!call.query.empty()) {
     for (const std::string_view name : kOverrides) {

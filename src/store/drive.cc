@@ -269,13 +269,12 @@ bool Drive::is_in_place() const {
 }
 
 Status Drive::check_place() {
+  // An error of reading it says nothing about the place: there may be no descriptor left for it.
   const auto identity = find_drive_identity(path_);
   std::string problem;
-  if (!identity) {
-    problem = identity.error().message();
-  } else if (!*identity) {
+  if (identity && !*identity) {
     problem = fmt::format("drive {}: its millrace.json is gone: was it unmounted?", path_);
-  } else if ((*identity)->id != id_) {
+  } else if (identity && (*identity)->id != id_) {
     problem = fmt::format("drive {}: another drive is there: {}, not {}", path_, (*identity)->id, id_);
   } else if (!is_in_place()) {
     problem = fmt::format("drive {}: its directory is another one now: was it mounted anew?", path_);

@@ -166,8 +166,8 @@ class Drive {
   bool rotational_ = false;
   bool was_clean_ = false;
   uint64_t clock_at_open_ = 0;
-  uint64_t device_ = 0;
-  uint64_t inode_ = 0;  // of the directory
+  std::atomic<uint64_t> device_ = 0;
+  std::atomic<uint64_t> inode_ = 0;  // of the directory
   std::atomic<uint64_t> behind_ = 0;
   std::atomic<bool> was_away_ = false;
   uint64_t reserve_bytes_ = 0;
