@@ -233,8 +233,11 @@ def test_damaged_objects_are_not_fetched_as_good(millrace, node, tmp_path, size)
     millrace("get", "mr://b/k", "copy")
     assert (tmp_path / "copy").read_bytes() == content
     damage(tmp_path / "node", 1_000_000)
-    for words in (("get", "mr://b/k", "bad"), ("cat", "mr://b/k")):
-        assert "do not have the checksum" in millrace(*words, code=1).err
+    # The store refuses; where it is told to leave that to the scrubber, the client finds out.
+    for setting, told in (("first", "its checksum is wrong"), ("scrub", "do not have the checksum")):
+        millrace("bucket", "b", "--verify", setting)
+        for words in (("get", "mr://b/k", "bad"), ("cat", "mr://b/k")):
+            assert told in millrace(*words, code=1).err
     assert not (tmp_path / "bad").exists()
 
 
