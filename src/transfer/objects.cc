@@ -307,17 +307,37 @@ Result<std::vector<Part>> list_parts(const Location& object, const std::string& 
   }
 }
 
+Result<std::vector<UploadSummary>> list_uploads(const Location& prefix) {
+  std::vector<UploadSummary> uploads;
+  std::string key_marker, id_marker;
+  while (true) {
+    std::string query = "uploads=&encoding-type=url&prefix=" + encoded(prefix.key);
+    if (!key_marker.empty())
+      query += "&key-marker=" + encoded(key_marker) + "&upload-id-marker=" + encoded(id_marker);
+    const auto document =
+        MR_TRY(call_for_xml(prefix, make_request("GET", prefix.store->url(prefix.bucket, "", query))));
+    const pugi::xml_node root = document.document_element();
+    const bool is_encoded = std::string_view(root.child_value("EncodingType")) == "url";
+    for (const pugi::xml_node& node : root.children("Upload")) {
+      uploads.push_back({MR_TRY(key_text(node.child_value("Key"), is_encoded)), node.child_value("UploadId"),
+                         iso_date_ms(node.child_value("Initiated"))});
+    }
+    const std::string next = MR_TRY(key_text(root.child_value("NextKeyMarker"), is_encoded));
+    const std::string next_id = root.child_value("NextUploadIdMarker");
+    const bool stands = next == key_marker && next_id == id_marker;
+    if (!root.child("IsTruncated").text().as_bool() || next.empty() || stands) return uploads;
+    key_marker = next;
+    id_marker = next_id;
+  }
+}
+
 Result<std::optional<std::string>> find_upload(const Location& object) {
-  const auto document = MR_TRY(call_for_xml(
-      object,
-      make_request("GET", object.store->url(object.bucket, "", "uploads=&prefix=" + encoded(object.key)))));
   std::optional<std::string> latest;
-  std::string latest_begun;
-  for (const pugi::xml_node& node : document.document_element().children("Upload")) {
-    const std::string begun = node.child_value("Initiated");
-    if (node.child_value("Key") != object.key || (latest && begun < latest_begun)) continue;
-    latest = node.child_value("UploadId");
-    latest_begun = begun;
+  int64_t latest_begun = 0;
+  for (UploadSummary& upload : MR_TRY(list_uploads(object))) {
+    if (upload.key != object.key || (latest && upload.begun_ms < latest_begun)) continue;
+    latest = std::move(upload.id);
+    latest_begun = upload.begun_ms;
   }
   return latest;
 }
