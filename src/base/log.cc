@@ -2,7 +2,10 @@
 #include "base/log.h"
 
 #include <spdlog/logger.h>
-#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/sinks/stdout_color_sinks.h>
+#include <unistd.h>
+
+#include "base/terminal.h"
 
 namespace millrace {
 
@@ -22,10 +25,14 @@ spdlog::level::level_enum level_of(LogLevel level) {
 
 }  // namespace
 
-Log::Log(LogLevel least)
-    : logger_(
-          std::make_shared<spdlog::logger>("millrace", std::make_shared<spdlog::sinks::stderr_sink_mt>())) {
-  logger_->set_pattern("millrace: %l: %v");
+Log::Log(LogLevel least, LogStamps stamps)
+    : logger_(std::make_shared<spdlog::logger>(
+          "millrace",
+          std::make_shared<spdlog::sinks::stderr_color_sink_mt>(
+              shows_colours(STDERR_FILENO) ? spdlog::color_mode::always : spdlog::color_mode::never))) {
+  const char* const pattern =
+      stamps == LogStamps::kTime ? "%Y-%m-%dT%H:%M:%S.%eZ millrace: %^%l%$: %v" : "millrace: %^%l%$: %v";
+  logger_->set_pattern(pattern, spdlog::pattern_time_type::utc);
   logger_->set_level(level_of(least));
 }
 

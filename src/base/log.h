@@ -2,7 +2,8 @@
 //
 //   log.warn("left out members that belong to no sample", "count", 12, "shard", path);
 //
-// Made once in main and passed by reference; thread-safe. Nothing is logged per sample: count instead.
+// A program that runs for long stamps its lines with the time (UTC). Made once in main and passed by
+// reference; thread-safe. Nothing is logged per sample: count instead.
 #pragma once
 
 #include <fmt/format.h>
@@ -18,10 +19,11 @@ class logger;
 namespace millrace {
 
 enum class LogLevel { kDebug, kInfo, kWarn };
+enum class LogStamps { kNone, kTime };
 
 class Log {
  public:
-  explicit Log(LogLevel least);
+  explicit Log(LogLevel least, LogStamps stamps = LogStamps::kNone);
   ~Log();
 
   template <typename... Pairs>

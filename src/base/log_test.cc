@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <regex>
+
 namespace millrace {
 namespace {
 
@@ -26,6 +28,17 @@ TEST(LogTest, TakesBracesAsTheyAre) {
   ::testing::internal::CaptureStderr();
   Log(LogLevel::kDebug).debug("name {}", "name", "{0}");
   EXPECT_EQ(::testing::internal::GetCapturedStderr(), "millrace: debug: name {} name={0}\n");
+}
+
+TEST(LogTest, StampsItsLinesWithTheTimeWhereThatIsAskedFor) {
+  ::testing::internal::CaptureStderr();
+  Log(LogLevel::kInfo, LogStamps::kTime).warn("a drive does not serve", "drive", "/mnt/a");
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_TRUE(std::regex_match(
+      said,
+      std::regex("\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d\\.\\d{3}Z millrace: warning: a drive does not "
+                 "serve drive=/mnt/a\n")))
+      << said;
 }
 
 }  // namespace

@@ -15,28 +15,32 @@ namespace millrace {
 
 class Progress {
  public:
-  void add(uint64_t bytes, uint64_t samples) {
+  void add(uint64_t bytes, uint64_t items) {
     bytes_.fetch_add(bytes, std::memory_order_relaxed);
-    samples_.fetch_add(samples, std::memory_order_relaxed);
+    items_.fetch_add(items, std::memory_order_relaxed);
   }
   void expect(uint64_t bytes) { expected_bytes_.store(bytes, std::memory_order_relaxed); }
 
   uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
-  uint64_t samples() const { return samples_.load(std::memory_order_relaxed); }
+  uint64_t items() const { return items_.load(std::memory_order_relaxed); }
   uint64_t expected_bytes() const { return expected_bytes_.load(std::memory_order_relaxed); }
 
  private:
   std::atomic<uint64_t> bytes_ = 0;
-  std::atomic<uint64_t> samples_ = 0;
+  std::atomic<uint64_t> items_ = 0;           // samples, or objects of a transfer
   std::atomic<uint64_t> expected_bytes_ = 0;  // 0: unknown
 };
 
 // "sharding  [######····]  61 %  1.2 GB  840 MB/s  11 k samples  0:02 left"
-std::string progress_line(const Progress& progress, const std::string& what, double seconds);
+struct ProgressWords {
+  std::string what;               // "sharding"
+  std::string items = "samples";  // what is counted beside the bytes
+};
+std::string progress_line(const Progress& progress, const ProgressWords& words, double seconds);
 
 class ProgressBar {
  public:
-  ProgressBar(const Progress& progress, std::string what);
+  ProgressBar(const Progress& progress, ProgressWords words);
   ~ProgressBar();
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
@@ -45,7 +49,7 @@ class ProgressBar {
   void run();
 
   const Progress& progress_;
-  const std::string what_;
+  const ProgressWords words_;
   std::mutex mutex_;
   std::condition_variable stopped_;
   bool stop_ = false;  // guarded by mutex_

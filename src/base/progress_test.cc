@@ -19,27 +19,27 @@ TEST(ProgressTest, AddsUpOverThreads) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(progress.bytes(), 40'000u);
-  EXPECT_EQ(progress.samples(), 4000u);
+  EXPECT_EQ(progress.items(), 4000u);
 }
 
 TEST(ProgressLineTest, ShowsShareRateAndTimeLeftWhereTheTotalIsKnown) {
   Progress progress;
   progress.expect(4'000'000'000);
   progress.add(1'000'000'000, 11'000);
-  EXPECT_EQ(progress_line(progress, "sharding", 10),
+  EXPECT_EQ(progress_line(progress, {.what = "sharding"}, 10),
             "sharding  [######··················]   25 %  1.0 GB  100.0 MB/s  11 000 samples  0:30 left");
 }
 
 TEST(ProgressLineTest, ShowsNoBarWhereTheTotalIsUnknown) {
   Progress progress;
   progress.add(1000, 1);
-  EXPECT_EQ(progress_line(progress, "reading", 1), "reading  1.0 kB  1.0 kB/s  1 samples");
+  EXPECT_EQ(progress_line(progress, {.what = "reading"}, 1), "reading  1.0 kB  1.0 kB/s  1 samples");
 }
 
 TEST(ProgressLineTest, StandsBeforeTheFirstByteAndTheFirstSecond) {
   Progress progress;
   progress.expect(100);
-  EXPECT_EQ(progress_line(progress, "reading", 0),
+  EXPECT_EQ(progress_line(progress, {.what = "reading"}, 0),
             "reading  [························]    0 %  0 B  0 B/s  0 samples");
 }
 
@@ -47,15 +47,21 @@ TEST(ProgressLineTest, NeverShowsMoreThanAllOfIt) {
   Progress progress;
   progress.expect(100);
   progress.add(250, 2);
-  EXPECT_EQ(progress_line(progress, "reading", 1),
+  EXPECT_EQ(progress_line(progress, {.what = "reading"}, 1),
             "reading  [########################]  100 %  250 B  250 B/s  2 samples");
+}
+
+TEST(ProgressLineTest, CountsObjectsInATransfer) {
+  Progress progress;
+  progress.add(1000, 1);
+  EXPECT_EQ(progress_line(progress, {"sending", "objects"}, 1), "sending  1.0 kB  1.0 kB/s  1 objects");
 }
 
 TEST(ProgressBarTest, StaysSilentWhereNoTerminalIsThere) {
   ::testing::internal::CaptureStderr();
   {
     Progress progress;
-    const ProgressBar bar(progress, "reading");
+    const ProgressBar bar(progress, {.what = "reading"});
     progress.add(1, 1);
   }
   EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");

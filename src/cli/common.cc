@@ -70,13 +70,13 @@ Result<std::vector<std::string>> InputFlags::names(Shell& shell) const {
   return names;
 }
 
-void OutputFlags::add_to(CLI::App& verb) {
+void OutputFlags::add_to(CLI::App& verb, Shell& shell) {
   verb.add_option("-o,--output", output,
                   "Where to write: out-%06d.tar for many shards, one name for one, mr://bucket/out-%06d.tar "
                   "for a store, - for "
                   "standard output")
       ->required()
-      ->type_name("NAME");
+      ->type_name("OUTPUT");
   add_bytes(verb, "--max-bytes", max_bytes,
             "Begin another shard before one gets larger than this (default 1GB)");
   verb.add_option("--max-samples", max_samples, "Begin another shard after this many samples")
@@ -85,6 +85,7 @@ void OutputFlags::add_to(CLI::App& verb) {
   verb.add_option("--compress", compress,
                   "none, gzip or zstd (default: by the name, .tar .tgz .tar.gz .tar.zst)");
   verb.add_flag("--no-index", no_index, "Do not put an index beside each shard");
+  add_dry_run(verb, shell);
 }
 
 Result<shard::OutputName> OutputFlags::name(const Shell& shell) const {
@@ -100,6 +101,7 @@ Result<shard::OutputOptions> OutputFlags::options(Shell& shell, const InputFlags
   if (!compress.empty()) options.compression = MR_TRY(tar::parse_output_compression(compress));
   options.index = no_index ? shard::IndexPolicy::kNone : shard::IndexPolicy::kBeside;
   options.key_rule = MR_TRY(tar::parse_key_rule(input.key_rule));
+  options.dry_run = shell.dry_run;
   return options;
 }
 
@@ -164,6 +166,7 @@ void report_shards(Shell& shell, const OutputFlags& output, const std::vector<sh
   }
   const double seconds = watch.seconds();
   if (shell.json) {
+    if (shell.dry_run) more["dry_run"] = true;
     more["samples"] = samples;
     more["bytes"] = bytes;
     more["seconds"] = seconds;
@@ -171,10 +174,10 @@ void report_shards(Shell& shell, const OutputFlags& output, const std::vector<sh
     Shell::print(more);
     return;
   }
-  shell.say(
-      fmt::format("wrote {} shard{}, {} samples, {} in {:.1f} s ({}/s)", format_count(shards.size()),
-                  shards.size() == 1 ? "" : "s", format_count(samples), format_bytes(bytes), seconds,
-                  format_bytes(static_cast<uint64_t>(static_cast<double>(bytes) / std::max(seconds, 1e-6)))));
+  shell.say(fmt::format(
+      "{} {} shard{}, {} samples, {} in {:.1f} s ({}/s)", shell.dry_run ? "would write" : "wrote",
+      format_count(shards.size()), shards.size() == 1 ? "" : "s", format_count(samples), format_bytes(bytes),
+      seconds, format_bytes(static_cast<uint64_t>(static_cast<double>(bytes) / std::max(seconds, 1e-6)))));
 }
 
 shard::GatherOptions gather_options(const OutputFlags& output, uint64_t memory,
@@ -220,6 +223,10 @@ void add_jobs(CLI::App& verb, unsigned& jobs, const std::string& help) {
   verb.add_option("-j,--jobs", jobs, help + " (default: all cores)")
       ->check(CLI::Range(1U, kMaxThreads))
       ->type_name("N");
+}
+
+void add_dry_run(CLI::App& verb, Shell& shell) {
+  verb.add_flag("-n,--dry-run", shell.dry_run, "Only say what would be done");
 }
 
 unsigned default_jobs() {

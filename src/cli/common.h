@@ -38,7 +38,7 @@ struct OutputFlags {
   std::string compress;
   bool no_index = false;
 
-  void add_to(CLI::App& verb);
+  void add_to(CLI::App& verb, Shell& shell);
   Result<shard::OutputName> name(const Shell& shell) const;
   shard::ShardLimits limits() const { return {max_bytes, max_samples}; }
   Result<shard::OutputOptions> options(Shell& shell, const InputFlags& input) const;
@@ -68,7 +68,11 @@ Status check_memory(uint64_t bytes);
 void add_jobs(CLI::App& verb, unsigned& jobs, const std::string& help);
 unsigned default_jobs();
 
+// -n, --dry-run: the verb only says what it would do.
+void add_dry_run(CLI::App& verb, Shell& shell);
+
 // One per verb, called by main.
+void add_alias(CLI::App& app, Shell& shell);
 void add_bucket(CLI::App& app, Shell& shell);
 void add_config(CLI::App& app, Shell& shell);
 void add_drives(CLI::App& app, Shell& shell);

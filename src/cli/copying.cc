@@ -107,7 +107,7 @@ Result<std::vector<Copy>> plan_copies(Shell& shell, const CopyFlags& flags, Dire
 
 }  // namespace
 
-void CopyFlags::add_to(CLI::App& verb) {
+void CopyFlags::add_to(CLI::App& verb, Shell& shell) {
   verb.add_option("words", words, "Sources, then the destination")
       ->required()
       ->expected(2, -1)
@@ -120,6 +120,7 @@ void CopyFlags::add_to(CLI::App& verb) {
   verb.add_option("--content-type", content_type, "Content type of what is sent")->type_name("TYPE");
   verb.add_option("--metadata", metadata, "name=value, kept with the object; may be repeated")
       ->type_name("NAME=VALUE");
+  add_dry_run(verb, shell);
 }
 
 Result<transfer::TransferOptions> CopyFlags::options(Shell& shell) const {
@@ -135,6 +136,16 @@ Result<transfer::TransferOptions> CopyFlags::options(Shell& shell) const {
                                      pair.substr(equals + 1));
   }
   return options;
+}
+
+void say_step(const Shell& shell, const std::string& what, const std::string& name, const std::string& to) {
+  if (shell.json) {
+    Json step = {{"would", what}, {"name", name}};
+    if (!to.empty()) step["to"] = to;
+    Shell::print(step);
+  } else {
+    fmt::print("would {} {}{}\n", what, printable(name), to.empty() ? "" : " to " + printable(to));
+  }
 }
 
 Result<Place> find_place(Shell& shell, const std::string& word) {
@@ -160,6 +171,18 @@ Result<std::vector<Choice>> choose(Shell& shell, const std::vector<std::string>&
     }
   }
   return all;
+}
+
+Result<std::vector<transfer::UploadSummary>> choose_uploads(const transfer::Location& location,
+                                                            Recursion recursion) {
+  const bool glob = transfer::has_glob(location.key);
+  const std::string prefix = location.key.substr(0, location.key.find_first_of("*?["));
+  auto uploads = MR_TRY(transfer::list_uploads(location.with_key(glob ? prefix : location.key)));
+  std::erase_if(uploads, [&](const transfer::UploadSummary& upload) {
+    if (glob) return !transfer::matches_glob(upload.key, location.key);
+    return recursion == Recursion::kNo && upload.key != location.key;
+  });
+  return uploads;
 }
 
 Status report_copies(Shell& shell, const transfer::CopyReport& report, const Stopwatch& watch, Json more) {
@@ -198,13 +221,18 @@ Status run_copies(Shell& shell, const CopyFlags& flags, Direction direction) {
     return make_error(Code::kInvalid, "--json and - both want standard output");
   const std::vector<Copy> copies = MR_TRY(plan_copies(shell, flags, direction));
   transfer::TransferOptions options = MR_TRY(flags.options(shell));
+  if (shell.dry_run) {
+    for (const Copy& copy : copies) say_step(shell, "copy", copy.from.text(), copy.to.text());
+    return {};
+  }
   // One stream has one order.
   if (flags.words.back() == transfer::kStandardStream) options.jobs = 1;
   transfer::CopyReport report;
   {
-    const auto bar = shell.bar(direction == Direction::kUp     ? "sending"
-                               : direction == Direction::kDown ? "fetching"
-                                                               : "copying");
+    const std::string doing = direction == Direction::kUp     ? "sending"
+                              : direction == Direction::kDown ? "fetching"
+                                                              : "copying";
+    const auto bar = shell.bar(doing, "objects");
     report = MR_TRY(transfer::copy_all(copies, options));
   }
   return report_copies(shell, report, watch, Json::object());

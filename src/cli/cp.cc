@@ -7,7 +7,7 @@ void add_cp(CLI::App& app, Shell& shell) {
   CLI::App* verb = app.add_subcommand("cp", "Copy between files and stores, or between stores");
   verb->fallthrough();
   auto flags = std::make_shared<CopyFlags>();
-  flags->add_to(*verb);
+  flags->add_to(*verb, shell);
   verb->footer(
       "Inside one store nothing passes through this machine.\n"
       "Examples:\n"

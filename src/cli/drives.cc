@@ -3,6 +3,7 @@
 
 #include "base/units.h"
 #include "cli/common.h"
+#include "cli/copying.h"
 #include "cli/remote.h"
 
 namespace millrace::cli {
@@ -43,6 +44,10 @@ Status change(Shell& shell, const DriveFlags& flags, const std::string& action) 
   const bool is_here = std::filesystem::is_directory(flags.path, absent);
   const std::string path =
       is_here ? std::filesystem::absolute(flags.path).lexically_normal().string() : flags.path;
+  if (shell.dry_run) {
+    say_step(shell, action + " the drive", path);
+    return {};
+  }
   show(shell,
        MR_TRY(administer(shell, flags.endpoint, "POST", "drives", {{"action", action}, {"path", path}})));
   return {};
@@ -59,9 +64,12 @@ void add_drives(CLI::App& app, Shell& shell) {
     verb->fallthrough();
     auto flags = std::make_shared<DriveFlags>();
     verb->add_option("--endpoint", flags->endpoint,
-                     "The node; default MILLRACE_ENDPOINT or http://127.0.0.1:9400");
-    if (name != "list")
+                     "The node; default MILLRACE_ENDPOINT or http://127.0.0.1:9400")
+        ->type_name("URL");
+    if (name != "list") {
       verb->add_option("path", flags->path, "The drive's directory, as the node sees it")->required();
+      add_dry_run(*verb, shell);
+    }
     verb->callback([&shell, flags, name] {
       shell.action = [&shell, flags, name] {
         return name == "list" ? list(shell, *flags) : change(shell, *flags, name);
@@ -70,7 +78,8 @@ void add_drives(CLI::App& app, Shell& shell) {
     return verb;
   };
   add("list", "Show the drives and how full they are");
-  add("add", "Take a drive into service, also one that drains")->footer("Example:\n  millrace drives add /mnt/c");
+  add("add", "Take a drive into service, also one that drains")
+      ->footer("Example:\n  millrace drives add /mnt/c");
   add("drain", "Move a drive's objects to the others; drives list shows how far it is");
   add("remove", "Take a drained drive out of service");
 }

@@ -7,7 +7,7 @@ void add_get(CLI::App& app, Shell& shell) {
   CLI::App* verb = app.add_subcommand("get", "Fetch objects into files");
   verb->fallthrough();
   auto flags = std::make_shared<CopyFlags>();
-  flags->add_to(*verb);
+  flags->add_to(*verb, shell);
   verb->footer(
       "Large objects come in parallel ranges; interrupted, the same command goes on where it stopped, if the "
       "object\n"

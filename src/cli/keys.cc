@@ -1,6 +1,7 @@
 // millrace keys: access keys and what they may do.
 #include "cluster/keys.h"
 #include "cli/common.h"
+#include "cli/copying.h"
 #include "cli/node_flags.h"
 #include "cluster/node.h"
 
@@ -49,6 +50,10 @@ Status create(Shell& shell, const KeyFlags& flags) {
     return make_error(Code::kInvalid, "a key without rights opens nothing")
         .with_hint("--bucket train:read-write, --bucket '*:read' or --admin");
   }
+  if (shell.dry_run) {
+    say_step(shell, "make a key with the rights", rights_text(key), path);
+    return {};
+  }
   const auto add = [&key](cluster::KeyRing& ring) -> Status {
     ring.add(key);
     return {};
@@ -86,6 +91,12 @@ Status remove(Shell& shell, const KeyFlags& flags) {
     return make_error(Code::kNotFound, "there is no key {}", flags.access_key)
         .with_hint("millrace keys list");
   };
+  if (shell.dry_run) {
+    cluster::KeyRing ring = MR_TRY(cluster::KeyRing::load(path));
+    MR_TRY(remove_key(ring));
+    say_step(shell, "remove the key", flags.access_key);
+    return {};
+  }
   const cluster::KeyRing ring = MR_TRY(cluster::KeyRing::edit(path, remove_key));
   shell.say(ring.empty() ? "removed; that was the last key: on loopback the node is open now" : "removed");
   return {};
@@ -103,6 +114,7 @@ void add_keys(CLI::App& app, Shell& shell) {
     verb->fallthrough();
     auto flags = std::make_shared<KeyFlags>();
     flags->node.add_to(*verb);
+    if (name != "list") add_dry_run(*verb, shell);
     verb->callback(
         [&shell, flags, work] { shell.action = [&shell, flags, work] { return work(shell, *flags); }; });
     return std::pair(verb, flags);

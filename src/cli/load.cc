@@ -141,6 +141,12 @@ Status run(Shell& shell, LoadFlags& flags) {
     MR_TRY(write_file_atomically(flags.trace, trace->json()));
     shell.say(fmt::format("the timeline is in {}: open it in a browser's tracing view", flags.trace));
   }
+  if (ran.batches == 0 && recipe.end == loader::EpochEnd::kDrop) {
+    shell.log().warn(
+        "there was no batch: --end drop leaves out the last one where it is not full; a smaller --batch or "
+        "--end exact gives what there is",
+        "batch", recipe.batch, "world", start.world);
+  }
   return tell(shell, *batches, ran, accelerator);
 }
 
@@ -153,7 +159,7 @@ void add_load(CLI::App& app, Shell& shell) {
   verb->fallthrough();
   verb->add_option("shards", flags->shards, "Shards: names, ranges, globs, addresses")
       ->required()
-      ->type_name("URL");
+      ->type_name("SHARD");
   verb->add_option("--spec", flags->fields, "Fields to make of each sample: kind:fields:options …")
       ->type_name("SPEC")
       ->capture_default_str();

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "cli/colour.h"
 #include "cli/copying.h"
 #include "shard/names.h"
 
@@ -15,6 +16,7 @@ struct LsFlags {
   std::vector<std::string> addresses;
   bool recursive = false;
   bool names_only = false;
+  bool incomplete = false;
 };
 
 std::string when(int64_t wall) {
@@ -44,7 +46,7 @@ void print_prefix(const Shell& shell, const LsFlags& flags, const std::string& p
   } else if (flags.names_only) {
     fmt::print("{}\n", printable(prefix));
   } else {
-    fmt::print("{:>10}  {:19}  {}\n", "", "", printable(prefix));
+    fmt::print("{:>10}  {:19}  {}\n", "", "", paint(Stream::kOutput, Colour::kBlue, printable(prefix)));
   }
 }
 
@@ -61,7 +63,41 @@ Status list_store(const transfer::Location& store, const Shell& shell, const LsF
   return {};
 }
 
+// Uploads in parts that were begun and neither completed nor aborted. They take room until they are removed.
+Status list_incomplete(const transfer::Location& location, const Shell& shell, const LsFlags& flags) {
+  if (location.bucket.empty()) {
+    for (const transfer::BucketSummary& bucket : MR_TRY(transfer::list_buckets(location))) {
+      transfer::Location inside = location;
+      inside.bucket = bucket.name;
+      MR_TRY(list_incomplete(inside, shell, flags));
+    }
+    return {};
+  }
+  for (const transfer::UploadSummary& upload : MR_TRY(choose_uploads(location, transfer::Recursion::kYes))) {
+    const auto parts = transfer::list_parts(location.with_key(upload.key), upload.id);
+    if (!parts && parts.error().code() == Code::kNotFound) continue;  // it has ended meanwhile
+    if (!parts) return parts.error().copy();
+    uint64_t bytes = 0;
+    for (const transfer::Part& part : *parts) bytes += part.size;
+    if (shell.json) {
+      Shell::print({{"bucket", location.bucket},
+                    {"key", upload.key},
+                    {"upload", upload.id},
+                    {"begun", format_iso_date(upload.begun_ms)},
+                    {"parts", parts->size()},
+                    {"size", bytes}});
+    } else if (flags.names_only) {
+      fmt::print("{}\n", printable(upload.key));
+    } else {
+      fmt::print("{:>10}  {}  {}  {} parts  {}\n", format_bytes(bytes), when(upload.begun_ms), upload.id,
+                 parts->size(), printable(location.with_key(upload.key).text()));
+    }
+  }
+  return {};
+}
+
 Status list_location(const transfer::Location& location, const Shell& shell, const LsFlags& flags) {
+  if (flags.incomplete) return list_incomplete(location, shell, flags);
   if (location.bucket.empty()) return list_store(location, shell, flags);
   const bool glob = transfer::has_glob(location.key);
   const std::string prefix = location.key.substr(0, location.key.find_first_of("*?["));
@@ -108,11 +144,14 @@ void add_ls(CLI::App& app, Shell& shell) {
       ->type_name("URL");
   verb->add_flag("-r,--recursive", flags->recursive, "All levels, not one");
   verb->add_flag("--names", flags->names_only, "Names only");
+  verb->add_flag("--incomplete", flags->incomplete,
+                 "Uploads in parts that were begun and not completed, instead of objects");
   verb->footer(
       "Examples:\n"
       "  millrace ls\n"
       "  millrace ls http://store:9400/\n"
       "  millrace ls mr://imagenet/train/\n"
+      "  millrace ls --incomplete mr://imagenet\n"
       "  millrace ls --names 'mr://imagenet/train-*.tar' | wc -l");
   verb->callback([&shell, flags] { shell.action = [&shell, flags] { return run(shell, *flags); }; });
 }

@@ -11,8 +11,10 @@
 #include <vector>
 
 #include "base/text.h"
+#include "cli/colour.h"
 #include "cli/common.h"
 #include "cli/shell.h"
+#include "cli/verbs.h"
 
 namespace {
 
@@ -21,7 +23,9 @@ using millrace::cli::Shell;
 
 int complain(const Error& error) {
   // Messages quote names from archives; those must not drive the terminal.
-  fmt::print(stderr, "millrace: {}\n", millrace::printable(error.message()));
+  using millrace::cli::Colour, millrace::cli::Stream, millrace::cli::paint;
+  fmt::print(stderr, "{} {}\n", paint(Stream::kError, Colour::kRed, "millrace:"),
+             millrace::printable(error.message()));
   if (!error.hint().empty()) fmt::print(stderr, "  try: {}\n", millrace::printable(error.hint()));
   return millrace::exit_code(error.code());
 }
@@ -30,6 +34,7 @@ void add_verbs(CLI::App& app, Shell& shell) {
   using namespace millrace::cli;
   app.require_subcommand(1);
   add_up(app, shell);
+  add_alias(app, shell);
   add_config(app, shell);
   add_keys(app, shell);
   add_bucket(app, shell);
@@ -76,6 +81,26 @@ void refuse_negative_counts(CLI::App& app) {
   for (CLI::App* verb : app.get_subcommands([](CLI::App*) { return true; })) refuse_negative_counts(*verb);
 }
 
+// Words that may be addresses may begin with an alias. Which options take such words is told by the name of
+// their type: URL where only addresses are taken, the others also take files.
+void resolve_aliases(CLI::App& app, Shell& shell) {
+  constexpr std::string_view kAlsoFiles[] = {"SHARD", "SOURCE... DEST", "FROM TO", "OUTPUT"};
+  for (CLI::Option* option : app.get_options()) {
+    const std::string type = option->get_type_name();
+    const bool also_files = std::ranges::find(kAlsoFiles, type) != std::end(kAlsoFiles);
+    if (type != "URL" && !also_files) continue;
+    const auto names = also_files ? Shell::Names::kAlsoFiles : Shell::Names::kAddresses;
+    option->transform([&shell, names](const std::string& word) {
+      auto resolved = shell.resolve(word, names);
+      if (!resolved)
+        throw CLI::ValidationError(
+            fmt::format("{}\n  try: {}", resolved.error().message(), resolved.error().hint()));
+      return resolved.take();
+    });
+  }
+  for (CLI::App* verb : app.get_subcommands([](CLI::App*) { return true; })) resolve_aliases(*verb, shell);
+}
+
 int run(int argc, char** argv) {
   const std::string_view called(argv[0]);
   const bool as_tarshards = called.substr(called.rfind('/') + 1) == "tarshards";
@@ -97,6 +122,7 @@ int run(int argc, char** argv) {
     add_verbs(app, shell);
   }
   refuse_negative_counts(app);
+  resolve_aliases(app, shell);
   // What follows -- after `tar map` is a command of its own, options and all.
   std::vector<std::string> words(argv + 1, argv + argc);
   const auto dashes = std::find(words.begin(), words.end(), "--");
@@ -104,6 +130,11 @@ int run(int argc, char** argv) {
     shell.trailing.assign(dashes + 1, words.end());
     words.erase(dashes, words.end());
   }
+  const bool wants_help = !as_tarshards && !words.empty() && words.front() == "help";
+  if (wants_help) words.erase(words.begin());
+  const auto known = millrace::cli::check_verb(app, words);
+  if (!known) return complain(known.error());
+  if (wants_help) words.push_back("--help");
   std::reverse(words.begin(), words.end());  // as CLI11 wants them
   try {
     app.parse(words);

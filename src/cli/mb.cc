@@ -30,6 +30,10 @@ Result<transfer::Location> bucket_location(Shell& shell, const std::string& addr
 Status make(Shell& shell, const std::vector<std::string>& addresses) {
   for (const std::string& address : addresses) {
     const transfer::Location location = MR_TRY(bucket_location(shell, address));
+    if (shell.dry_run) {
+      say_step(shell, "make", location.text());
+      continue;
+    }
     MR_TRY(transfer::make_bucket(location));
     if (shell.json) Shell::print({{"bucket", location.bucket}});
     if (!shell.json) shell.say(fmt::format("made {}", location.text()));
@@ -59,6 +63,10 @@ Status change(Shell& shell, const BucketFlags& flags) {
     }
     answer = Json(*found);
   }
+  if (!settings.empty() && shell.dry_run) {
+    say_step(shell, "change", flags.address, settings.dump());
+    return {};
+  }
   if (!settings.empty())
     answer = MR_TRY(administer(shell, flags.endpoint, "PUT", "buckets/" + flags.address, settings));
   if (shell.json) {
@@ -82,6 +90,7 @@ void add_mb(CLI::App& app, Shell& shell) {
   verb->fallthrough();
   auto addresses = std::make_shared<std::vector<std::string>>();
   verb->add_option("buckets", *addresses, "Addresses of buckets")->required()->type_name("URL");
+  add_dry_run(*verb, shell);
   verb->footer("Example:\n  millrace mb mr://imagenet");
   verb->callback(
       [&shell, addresses] { shell.action = [&shell, addresses] { return make(shell, *addresses); }; });
@@ -102,7 +111,9 @@ void add_bucket(CLI::App& app, Shell& shell) {
   verb->add_option("--anonymous-read", flags->anonymous_read, "on: everyone may read without a key")
       ->check(CLI::IsMember({"on", "off"}));
   verb->add_option("--endpoint", flags->endpoint,
-                   "The node; default MILLRACE_ENDPOINT or http://127.0.0.1:9400");
+                   "The node; default MILLRACE_ENDPOINT or http://127.0.0.1:9400")
+      ->type_name("URL");
+  add_dry_run(*verb, shell);
   verb->footer(
       "Examples:\n  millrace bucket\n  millrace bucket train --anonymous-read on\n  millrace bucket scratch "
       "--durability os --etag fast");

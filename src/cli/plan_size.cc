@@ -152,7 +152,7 @@ void add_plan_size(CLI::App& plan, Shell& shell) {
   const auto part = [verb](const char* name, std::string& value, const char* help) {
     verb->add_option(name, value, help)->type_name("PART")->capture_default_str();
   };
-  part("--gpu", flags->gpu, "Which GPU");
+  part("--gpu", flags->gpu, "Which GPU: a part of the catalogue, or a model on a GPU such as resnet50-h100");
   add_rate(*verb, "--gpu-rate", flags->gpu_rate, "Decoded bytes that one GPU takes in (default 300MB/s)");
   part("--drive", flags->drive, "Which drives");
   add_rate(*verb, "--drive-rate", flags->drive_rate, "What one gives, as measured");
@@ -175,6 +175,7 @@ void add_plan_size(CLI::App& plan, Shell& shell) {
   verb->footer(
       "Examples:\n"
       "  millrace plan size --gpus 16 --gpu-rate 200MB/s --dataset 100TB\n"
+      "  millrace plan size --gpus 8 --gpu resnet50-h100 --drive nvme\n"
       "  millrace plan size --gpus 1,4,8,16,64,256 --access random --compression 4\n"
       "  millrace plan size --gpus 256 --gpu-rate 300MB/s --drive nvme --interface 100GbE -o cluster.toml");
   verb->callback([&shell, flags] { shell.action = [&shell, flags] { return run(shell, *flags); }; });

@@ -7,7 +7,7 @@ void add_put(CLI::App& app, Shell& shell) {
   CLI::App* verb = app.add_subcommand("put", "Send files to a store");
   verb->fallthrough();
   auto flags = std::make_shared<CopyFlags>();
-  flags->add_to(*verb);
+  flags->add_to(*verb, shell);
   verb->footer(
       "A destination that ends in / (or is a bucket) takes each file under its own name. Large files go up "
       "in parts;\n"

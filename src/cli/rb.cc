@@ -25,8 +25,15 @@ Status run(Shell& shell, const RbFlags& flags) {
         for (transfer::ObjectSummary& object : page.objects) keys.push_back(std::move(object.key));
         return {};
       }));
-      MR_TRY(transfer::remove_all({location, ""}, keys));
+      if (!shell.dry_run) MR_TRY(transfer::remove_all({location, ""}, keys));
+      for (const std::string& key : keys) {
+        if (shell.dry_run) say_step(shell, "remove", location.with_key(key).text());
+      }
       removed = keys.size();
+    }
+    if (shell.dry_run) {
+      say_step(shell, "remove", location.text());
+      continue;
     }
     auto done = transfer::remove_bucket(location);
     if (!done && done.error().code() == Code::kExists)
@@ -47,6 +54,7 @@ void add_rb(CLI::App& app, Shell& shell) {
   auto flags = std::make_shared<RbFlags>();
   verb->add_option("buckets", flags->addresses, "Addresses of buckets")->required()->type_name("URL");
   verb->add_flag("--force", flags->force, "And all objects in them");
+  add_dry_run(*verb, shell);
   verb->footer("Example:\n  millrace rb --force mr://scratch");
   verb->callback([&shell, flags] { shell.action = [&shell, flags] { return run(shell, *flags); }; });
 }

@@ -2,6 +2,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <optional>
 #include <sstream>
 
 #include "base/random.h"
@@ -27,6 +28,8 @@ struct ShardFlags {
   uint64_t memory = uint64_t{1} << 30;
   std::string classes;
   std::string root;
+  std::string key_column;
+  std::string file_column;
 };
 
 bool is_directory(const std::string& path) {
@@ -34,17 +37,32 @@ bool is_directory(const std::string& path) {
   return ::stat(path.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode);
 }
 
-Result<shard::RecipeBook> read_manifest(const std::string& path, const std::string& root) {
+std::optional<shard::ManifestSyntax> manifest_syntax(const std::string& path) {
+  if (path.ends_with(".tsv")) return shard::ManifestSyntax::kTsv;
+  if (path.ends_with(".jsonl")) return shard::ManifestSyntax::kJsonLines;
+  if (path.ends_with(".json")) return shard::ManifestSyntax::kJson;
+  return std::nullopt;
+}
+
+Result<shard::RecipeBook> read_manifest(const ShardFlags& flags, const std::string& path,
+                                        shard::ManifestSyntax syntax) {
+  shard::ManifestColumns columns;
+  // A document is never of our own making: COCO's names are what others use too.
+  if (syntax == shard::ManifestSyntax::kJson) columns = {"id", "file_name"};
+  if (!flags.key_column.empty()) columns.key = flags.key_column;
+  if (!flags.file_column.empty()) columns.file = flags.file_column;
+  if (syntax == shard::ManifestSyntax::kTsv && (!flags.key_column.empty() || !flags.file_column.empty()))
+    return make_error(Code::kInvalid, "--key and --file are for JSON; the first line of {} names its columns",
+                      path)
+        .with_hint("__key__ for the key, @jpg for paths of files");
   const std::string text = MR_TRY(read_file(path, shard::kMaxManifestBytes));
-  const auto syntax =
-      path.ends_with(".tsv") ? shard::ManifestSyntax::kTsv : shard::ManifestSyntax::kJsonLines;
   shard::RecipeBook book;
-  book.root = root.empty() ? directory_of(path) : root;
-  book.samples = MR_TRY(shard::parse_manifest(text, syntax).within(path));
+  book.root = flags.root.empty() ? directory_of(path) : flags.root;
+  book.samples = MR_TRY(shard::parse_manifest(text, syntax, columns).within(path));
   return book;
 }
 
-Status number_classes(shard::RecipeBook& book, const std::string& path) {
+Status number_classes(const Shell& shell, shard::RecipeBook& book, const std::string& path) {
   std::vector<std::string> classes;
   const bool known = file_exists(path);
   if (known) {
@@ -58,14 +76,15 @@ Status number_classes(shard::RecipeBook& book, const std::string& path) {
           .with_hint("remove it to number the classes anew");
   }
   MR_TRY(shard::add_classes(book, classes));
-  return known ? Status() : write_file_atomically(path, fmt::format("{}\n", fmt::join(classes, "\n")));
+  return known || shell.dry_run ? Status()
+                                : write_file_atomically(path, fmt::format("{}\n", fmt::join(classes, "\n")));
 }
 
 Status from_recipes(Shell& shell, const ShardFlags& flags, shard::RecipeBook book) {
   const Stopwatch watch;
   shard::BuildOptions options{MR_TRY(flags.output.name(shell)), flags.output.limits(),
                               MR_TRY(flags.output.options(shell, flags.input)), flags.jobs, &shell.progress};
-  if (!flags.classes.empty()) MR_TRY(number_classes(book, flags.classes));
+  if (!flags.classes.empty()) MR_TRY(number_classes(shell, book, flags.classes));
   MR_TRY(shard::measure_files(book));
   if (book.samples.empty()) {
     return make_error(Code::kNotFound, "{} has no file that is part of a sample", book.root)
@@ -150,7 +169,10 @@ Status take_output(ShardFlags& flags) {
 Status run(Shell& shell, ShardFlags flags) {
   MR_TRY(take_output(flags));
   const std::string& first = flags.input.shards.front();
-  const bool manifest = first.ends_with(".tsv") || first.ends_with(".jsonl");
+  const auto manifest = manifest_syntax(first);
+  if (!manifest && (!flags.key_column.empty() || !flags.file_column.empty()))
+    return make_error(Code::kInvalid, "--key and --file need a manifest, and {} is none", first)
+        .with_hint("manifests end in .json or .jsonl");
   if (!manifest && !is_directory(first)) {
     if (!flags.classes.empty())
       return make_error(Code::kInvalid, "--classes needs a directory with one directory per class");
@@ -163,7 +185,7 @@ Status run(Shell& shell, ShardFlags flags) {
   if (manifest && net::is_url(first))
     return make_error(Code::kInvalid, "{}: a manifest must be a local file", first)
         .with_hint("fetch it with millrace get");
-  if (manifest) return from_recipes(shell, flags, MR_TRY(read_manifest(first, flags.root)));
+  if (manifest) return from_recipes(shell, flags, MR_TRY(read_manifest(flags, first, *manifest)));
   const tar::KeyRule rule = MR_TRY(tar::parse_key_rule(flags.input.key_rule));
   return from_recipes(shell, flags, MR_TRY(shard::recipes_of_directory(first, rule)));
 }
@@ -192,8 +214,8 @@ void add_shard(CLI::App& app, Shell& shell) {
   auto flags = std::make_shared<ShardFlags>();
   flags->input.add_to(*verb);
   verb->get_option("shards")->description(
-      "A directory, a manifest (.tsv, .jsonl), tar files, or - for a tar stream");
-  flags->output.add_to(*verb);
+      "A directory, a manifest (.tsv, .jsonl, .json), tar files, or - for a tar stream");
+  flags->output.add_to(*verb, shell);
   verb->get_option("--output")->required(false);
   add_flags(*verb, *flags);
   verb->add_option("--classes", flags->classes,
@@ -203,12 +225,22 @@ void add_shard(CLI::App& app, Shell& shell) {
   verb->add_option("--root", flags->root,
                    "Directory that a manifest's files are in (default: the manifest's own)")
       ->type_name("DIR");
+  verb->add_option(
+          "--key", flags->key_column,
+          "Of a JSON manifest: which value is the key, text or a whole number (default __key__; id for "
+          ".json)")
+      ->type_name("COLUMN");
+  verb->add_option("--file", flags->file_column,
+                   "Of a JSON manifest: which value names the file; the record with its annotations becomes "
+                   "the field json (default for .json: file_name)")
+      ->type_name("COLUMN");
   verb->footer(
       "Examples:\n"
       "  tar -cf - photos | millrace shard train-%06d.tar\n"
       "  tar -cf - photos | millrace shard http://store:9400/train/photos-%06d.tar\n"
       "  millrace shard photos --classes classes.txt --shuffle -o train-%06d.tar\n"
-      "  millrace shard train.jsonl --max-samples 10000 -o train-%06d.tar.zst");
+      "  millrace shard train.jsonl --max-samples 10000 -o train-%06d.tar.zst\n"
+      "  millrace shard instances.json --key id --file file_name --root images -o coco-%06d.tar");
   verb->callback([&shell, flags] { shell.action = [&shell, flags] { return run(shell, *flags); }; });
 }
 

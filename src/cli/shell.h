@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,8 +31,13 @@ class Shell {
   Progress progress;
   std::string ca_file;
   bool insecure = false;
+  bool dry_run = false;  // only say what would be done
+  bool stamps = false;   // lines of the log carry the time
 
   Log& log();
+  // prod/bucket/key as an address, where prod is an alias; other words as they are.
+  enum class Names { kAddresses, kAlsoFiles };
+  Result<std::string> resolve(const std::string& word, Names names);
   // The stores that addresses lead to, with what environment and flags say; made when first asked for.
   Result<transfer::Stores*> stores();
   // A line for the person, on standard error; not with --quiet.
@@ -39,10 +45,11 @@ class Shell {
   // A result for a program, on standard output; names that are not UTF-8 are shown as well as they can be.
   static void print(const Json& value);
   // Drawn until it is destroyed; nothing where nobody looks.
-  std::unique_ptr<ProgressBar> bar(const std::string& what) const;
+  std::unique_ptr<ProgressBar> bar(const std::string& what, const std::string& items = "samples") const;
 
  private:
   std::unique_ptr<Log> log_;
+  std::optional<std::vector<transfer::Alias>> aliases_;
   std::unique_ptr<transfer::Stores> stores_;
 };
 

@@ -1,4 +1,8 @@
 // millrace sync: makes one tree like another, copying only what differs.
+#include <chrono>
+#include <cstdio>
+#include <thread>
+
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/copying.h"
@@ -11,10 +15,14 @@ struct SyncFlags {
   CopyFlags copy;
   bool remove = false;
   bool by_content = false;
-  bool dry_run = false;
+  bool watch = false;
+  double interval_s = 5;
 };
 
-Status run(Shell& shell, const SyncFlags& flags) {
+enum class Quiet { kNo, kWhereNothingChanged };
+
+// One pass over both trees.
+Status pass(Shell& shell, const SyncFlags& flags, Quiet quiet) {
   const Stopwatch watch;
   const transfer::Place from = MR_TRY(find_place(shell, flags.copy.words[0]));
   const transfer::Place to = MR_TRY(find_place(shell, flags.copy.words[1]));
@@ -25,13 +33,15 @@ Status run(Shell& shell, const SyncFlags& flags) {
     return make_error(Code::kNotFound, "{} does not exist", from.path);
   const auto compare = flags.by_content ? transfer::Compare::kContent : transfer::Compare::kTime;
   const transfer::SyncPlan plan = MR_TRY(transfer::plan_sync(from, to, compare));
-  if (flags.dry_run) {
-    for (const std::string& name : plan.copy) fmt::print("copy {}\n", printable(name));
+  if (shell.dry_run) {
+    for (const std::string& name : plan.copy) say_step(shell, "copy", name);
     for (const std::string& name : plan.remove) {
-      if (flags.remove) fmt::print("remove {}\n", printable(name));
+      if (flags.remove) say_step(shell, "remove", name);
     }
     return {};
   }
+  const bool changes = !plan.copy.empty() || !plan.unusable.empty() || (flags.remove && !plan.remove.empty());
+  if (quiet == Quiet::kWhereNothingChanged && !changes) return {};
   std::vector<transfer::Copy> copies;
   for (const std::string& name : plan.copy)
     copies.push_back({transfer::place_below(from, name), transfer::place_below(to, name), 0});
@@ -39,7 +49,7 @@ Status run(Shell& shell, const SyncFlags& flags) {
   const transfer::TransferOptions options = MR_TRY(flags.copy.options(shell));
   transfer::CopyReport report;
   {
-    const auto bar = shell.bar("copying");
+    const auto bar = shell.bar("copying", "objects");
     report = MR_TRY(transfer::copy_all(copies, options));
   }
   for (const std::string& name : plan.unusable) {
@@ -56,6 +66,20 @@ Status run(Shell& shell, const SyncFlags& flags) {
   if (!shell.json && plan.same > 0)
     shell.say(fmt::format("{} were the same already", format_count(plan.same)));
   return report_copies(shell, report, watch, std::move(more));
+}
+
+// Until somebody ends it. A store that is away for a while, or a file that went while it was read, is told of
+// and tried again; a pass that is cut off leaves nothing half written.
+Status run(Shell& shell, const SyncFlags& flags) {
+  MR_TRY(pass(shell, flags, Quiet::kNo));
+  while (flags.watch && !shell.dry_run) {
+    std::fflush(stdout);
+    std::this_thread::sleep_for(std::chrono::duration<double>(flags.interval_s));
+    auto done = pass(shell, flags, Quiet::kWhereNothingChanged);
+    if (!done)
+      shell.log().warn("this pass failed; the next one tries again", "error", done.error().message());
+  }
+  return {};
 }
 
 }  // namespace
@@ -76,12 +100,20 @@ void add_sync(CLI::App& app, Shell& shell) {
   verb->add_flag("--delete", flags->remove, "Remove at the destination what the source does not have");
   verb->add_flag("--checksum", flags->by_content,
                  "Compare content (MD5) rather than times, where the store knows it");
-  verb->add_flag("-n,--dry-run", flags->dry_run, "Only say what would be done");
+  CLI::Option* watching =
+      verb->add_flag("--watch", flags->watch, "Go on looking for changes until interrupted (Ctrl-C)");
+  verb->add_option("--interval", flags->interval_s, "For --watch: seconds between two looks")
+      ->needs(watching)
+      ->check(CLI::Range(0.1, 86400.0))
+      ->type_name("SECONDS")
+      ->capture_default_str();
+  add_dry_run(*verb, shell);
   verb->footer(
       "Same means: same size, and not older at the destination (or the same entity tag).\n"
       "Examples:\n"
       "  millrace sync shards mr://imagenet/shards\n"
       "  millrace sync --delete s3://bucket/train mr://imagenet/train\n"
+      "  millrace sync --watch --interval 30 checkpoints mr://runs/checkpoints\n"
       "  millrace sync mr://imagenet/val val");
   verb->callback([&shell, flags] { shell.action = [&shell, flags] { return run(shell, *flags); }; });
 }

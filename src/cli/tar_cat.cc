@@ -132,7 +132,7 @@ void add_tar_cat(CLI::App& tar, Shell& shell) {
   verb->fallthrough();
   auto flags = std::make_shared<CatFlags>();
   flags->input.add_to(*verb);
-  flags->output.add_to(*verb);
+  flags->output.add_to(*verb, shell);
   verb->add_option("-f,--fields", flags->fields, "Fields to keep, renamed with =: \"jpg;jpeg=image cls\"");
   verb->add_option("--slice", flags->slice, "Samples begin:end:step of the input");
   verb->add_flag("--mix", flags->mix, "Take one sample of each argument by turns");

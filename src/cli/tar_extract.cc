@@ -21,6 +21,7 @@ Status run(Shell& shell, const ExtractFlags& flags) {
   options.input = MR_TRY(flags.input.options(shell));
   options.fields = split_words(lower_case(flags.fields));
   options.existing = flags.overwrite ? shard::Existing::kReplace : shard::Existing::kRefuse;
+  options.dry_run = shell.dry_run;
   const std::vector<std::string> names = MR_TRY(flags.input.names(shell));
   shard::ExtractReport total;
   {
@@ -39,8 +40,8 @@ Status run(Shell& shell, const ExtractFlags& flags) {
                   {"bytes", total.bytes},
                   {"passed_over", total.passed_over}});
   } else {
-    shell.say(fmt::format("extracted {} files, {} in {:.1f} s", format_count(total.files),
-                          format_bytes(total.bytes), watch.seconds()));
+    shell.say(fmt::format("{} {} files, {} in {:.1f} s", shell.dry_run ? "would extract" : "extracted",
+                          format_count(total.files), format_bytes(total.bytes), watch.seconds()));
   }
   return {};
 }
@@ -56,6 +57,7 @@ void add_tar_extract(CLI::App& tar, Shell& shell) {
       ->required()
       ->type_name("DIR");
   verb->add_option("-f,--fields", flags->fields, "Only these fields, for example jpg,cls");
+  add_dry_run(*verb, shell);
   verb->add_flag("--overwrite", flags->overwrite, "Replace files that exist");
   verb->footer(
       "Examples:\n  millrace tar extract train-000000.tar -d photos\n  millrace tar extract -f txt "

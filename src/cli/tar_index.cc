@@ -2,7 +2,7 @@
 
 #include "base/threads.h"
 #include "base/units.h"
-#include "cli/common.h"
+#include "cli/copying.h"
 #include "shard/index_file.h"
 
 namespace millrace::cli {
@@ -46,6 +46,12 @@ Status run(Shell& shell, const IndexFlags& flags) {
   const Stopwatch watch;
   const shard::InputOptions options = MR_TRY(flags.input.options(shell));
   const std::vector<std::string> names = MR_TRY(flags.input.names(shell));
+  if (shell.dry_run) {
+    for (const std::string& name : names) {
+      if (!flags.missing_only || !shard::load_index(name)) say_step(shell, "write", shard::index_path(name));
+    }
+    return {};
+  }
   std::vector<Outcome> outcomes(names.size());
   {
     const auto bar = shell.bar("indexing");
@@ -102,6 +108,7 @@ void add_tar_index(CLI::App& tar, Shell& shell) {
   flags->input.add_to(*verb);
   verb->add_flag("--missing", flags->missing_only, "Keep indexes that are whole and have the shard's length");
   add_jobs(*verb, flags->jobs, "Shards at a time");
+  add_dry_run(*verb, shell);
   verb->footer(
       "Examples:\n  millrace tar index 'train-*.tar'\n  millrace tar index --missing 'train-@001282.tar'");
   verb->callback([&shell, flags] { shell.action = [&shell, flags] { return run(shell, *flags); }; });

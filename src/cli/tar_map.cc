@@ -121,7 +121,7 @@ void add_tar_map(CLI::App& tar, Shell& shell) {
   verb->fallthrough();
   auto flags = std::make_shared<MapFlags>();
   flags->input.add_to(*verb);
-  flags->output.add_to(*verb);
+  flags->output.add_to(*verb, shell);
   verb->add_option(
       "-c,--command", flags->shell_command,
       "A command line for /bin/sh; or give a program and its arguments, without a shell, behind --");

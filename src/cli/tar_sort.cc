@@ -25,9 +25,9 @@ struct SortFlags {
   double timeout_s = 600;
 };
 
-void add_flags(CLI::App& verb, SortFlags& flags) {
+void add_flags(CLI::App& verb, Shell& shell, SortFlags& flags) {
   flags.input.add_to(verb);
-  flags.output.add_to(verb);
+  flags.output.add_to(verb, shell);
   add_bytes(verb, "--memory", flags.memory,
             "Memory to use (default 1GiB); what does not fit goes to temporary files");
   verb.add_option("--tmpdir", flags.temporary_directory,
@@ -131,7 +131,7 @@ void add_tar_sort(CLI::App& tar, Shell& shell) {
       tar.add_subcommand("sort", "Order samples by key or by a field; equal ones keep their order");
   verb->fallthrough();
   auto flags = std::make_shared<SortFlags>();
-  add_flags(*verb, *flags);
+  add_flags(*verb, shell, *flags);
   CLI::Option* field =
       verb->add_option("--by", flags->field, "Order by this field instead of the key")->type_name("FIELD");
   verb->add_flag("--number", flags->number, "The field is a number")->needs(field);
@@ -153,7 +153,7 @@ void add_tar_shuffle(CLI::App& tar, Shell& shell) {
   CLI::App* verb = tar.add_subcommand("shuffle", "Put all samples of all shards in random order");
   verb->fallthrough();
   auto flags = std::make_shared<SortFlags>();
-  add_flags(*verb, *flags);
+  add_flags(*verb, shell, *flags);
   verb->add_option("--seed", flags->seed, "Which random order; the same seed gives the same bytes")
       ->capture_default_str();
   verb->footer(
@@ -169,7 +169,7 @@ void add_tar_reshard(CLI::App& tar, Shell& shell) {
   CLI::App* verb = tar.add_subcommand("reshard", "Cut samples into shards anew, in the order they stand in");
   verb->fallthrough();
   auto flags = std::make_shared<SortFlags>();
-  add_flags(*verb, *flags);
+  add_flags(*verb, shell, *flags);
   verb->footer(
       "Examples:\n"
       "  millrace tar reshard --max-bytes 500MB 'train-*.tar' -o even-%06d.tar\n"

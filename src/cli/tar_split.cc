@@ -63,7 +63,7 @@ void add_verb(CLI::App& verb, Shell& shell, Shards shards) {
   verb.fallthrough();
   auto flags = std::make_shared<SplitFlags>();
   flags->input.add_to(verb);
-  flags->output.add_to(verb);
+  flags->output.add_to(verb, shell);
   add_gather(verb, flags->gather, flags->memory);
   verb.callback([&shell, flags, shards] {
     shell.action = [&shell, flags, shards] { return run_split(shell, *flags, shards); };

@@ -3,7 +3,9 @@
 
 #include "base/text.h"
 #include "base/units.h"
-#include "cli/common.h"
+#include "cli/colour.h"
+#include "cli/copying.h"
+#include "decode/image.h"
 #include "net/url.h"
 #include "shard/verify.h"
 
@@ -14,6 +16,7 @@ namespace {
 struct VerifyFlags {
   InputFlags input;
   std::string fields;
+  bool decode = false;
   bool repair = false;
   std::string output;
 };
@@ -54,9 +57,10 @@ void print_verdict(const shard::Verdict& verdict) {
                   ? fmt::format(" {}", printable(field))
                   : fmt::format(" {}({} of {})", printable(field), count, verdict.samples);
   }
-  fmt::print("{}: {}: {} samples,{}{}\n", verdict.shard, verdict.problem_count == 0 ? "ok" : "BAD",
-             format_count(verdict.samples), fields.empty() ? " no fields" : fields,
-             verdict.has_index ? ", indexed" : ", no index");
+  const std::string judged = verdict.problem_count == 0 ? paint(Stream::kOutput, Colour::kGreen, "ok")
+                                                        : paint(Stream::kOutput, Colour::kRed, "BAD");
+  fmt::print("{}: {}: {} samples,{}{}\n", verdict.shard, judged, format_count(verdict.samples),
+             fields.empty() ? " no fields" : fields, verdict.has_index ? ", indexed" : ", no index");
   constexpr size_t kShown = 20;
   const size_t shown = std::min(verdict.problems.size(), kShown);
   for (size_t i = 0; i < shown; ++i) {
@@ -67,6 +71,24 @@ void print_verdict(const shard::Verdict& verdict) {
     fmt::print("  … and {} more; --json shows the first {}\n", verdict.problem_count - shown,
                shard::Verdict::kMostProblems);
   }
+}
+
+// Names of fields whose content the decoder of images knows: jpg, thumb.png.
+bool is_image(std::string_view field) {
+  const std::string_view ending = field.substr(field.rfind('.') + 1);
+  return ending == "jpg" || ending == "jpeg" || ending == "png" || ending == "webp";
+}
+
+Status check_image(decode::ImageDecoder& decoder, decode::Pixels& pixels, std::string_view field,
+                   std::string_view bytes) {
+  if (!is_image(field)) return {};
+  if (bytes.empty()) return make_error(Code::kCorrupt, "the image is empty");
+  if (!decode::find_format(bytes))
+    return make_error(Code::kCorrupt, "its bytes are no JPEG, PNG or WebP image");
+  // Every bit of a JPEG is read at any scale; at an eighth the rest costs little.
+  decode::DecodeOptions options;
+  options.shrink_to = 1;
+  return decoder.decode(bytes, options, pixels);
 }
 
 bool is_about_index_only(const shard::Verdict& verdict) {
@@ -84,6 +106,10 @@ Status repair(Shell& shell, const VerifyFlags& flags, const std::string& name,
   if (file_exists(output))
     return make_error(Code::kExists, "{} exists", output)
         .with_hint("remove it, or name another with --output");
+  if (shell.dry_run) {
+    say_step(shell, "save what can be saved of", name, output);
+    return {};
+  }
   const shard::RepairReport report = MR_TRY(shard::repair_shard(name, output, options));
   if (shell.json) {
     Shell::print({{"shard", name},
@@ -104,6 +130,13 @@ Status run(Shell& shell, const VerifyFlags& flags) {
   shard::VerifyOptions options;
   options.input = MR_TRY(flags.input.options(shell));
   options.expected_fields = split_words(lower_case(flags.fields));
+  decode::ImageDecoder decoder;
+  decode::Pixels pixels;
+  if (flags.decode) {
+    options.check_content = [&](std::string_view field, std::string_view bytes) {
+      return check_image(decoder, pixels, field, bytes);
+    };
+  }
   const std::vector<std::string> names = MR_TRY(flags.input.names(shell));
   if (flags.repair && std::ranges::find(names, shard::kStandardStream) != names.end()) {
     return make_error(Code::kInvalid, "--repair reads twice and cannot read standard input")
@@ -150,21 +183,30 @@ Status run(Shell& shell, const VerifyFlags& flags) {
 }  // namespace
 
 void add_tar_verify(CLI::App& tar, Shell& shell) {
-  CLI::App* verb =
-      tar.add_subcommand("verify", "Check shards for damage, cut ends, scattered samples and stale indexes");
+  CLI::App* verb = tar.add_subcommand(
+      "verify",
+      "Check shards for damage, cut ends, scattered samples and stale indexes; with --decode for "
+      "corrupt and empty images");
   verb->fallthrough();
   auto flags = std::make_shared<VerifyFlags>();
   flags->input.add_to(*verb);
   verb->add_option("--fields", flags->fields, "Fields that every sample must have, for example jpg,cls");
-  CLI::Option* repair_flag =
-      verb->add_flag("--repair", flags->repair, "Write what can be saved of bad shards to NAME.repaired.tar");
+  verb->add_flag("--decode", flags->decode,
+                 "Decode every image (fields jpg, jpeg, png, webp): finds corrupt and empty ones, which the "
+                 "checks of the archive cannot see");
+  CLI::Option* repair_flag = verb->add_flag(
+      "--repair", flags->repair,
+      "Write what can be saved of bad shards to NAME.repaired.tar; with --decode without the samples "
+      "whose images are bad");
   verb->add_option("--output", flags->output, "Where the repaired shard goes")
       ->needs(repair_flag)
       ->type_name("FILE");
+  add_dry_run(*verb, shell);
   verb->footer(
       "Exit code: 0 all good, 1 something is wrong, 2 wrong usage.\n\n"
       "Examples:\n"
       "  millrace tar verify --fields jpg,cls 'train-*.tar'\n"
+      "  millrace tar verify --decode 'train-*.tar'\n"
       "  millrace tar verify --repair damaged.tar");
   verb->callback([&shell, flags] { shell.action = [&shell, flags] { return run(shell, *flags); }; });
 }

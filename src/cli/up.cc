@@ -69,6 +69,7 @@ void welcome(Shell& shell, cluster::Node& node, const cluster::Config& config) {
 }
 
 Status run_up(Shell& shell, const NodeFlags& flags) {
+  shell.stamps = true;
   cluster::Config config;
   Settings settings;
   MR_TRY(flags.load(config, settings));
@@ -81,7 +82,7 @@ Status run_up(Shell& shell, const NodeFlags& flags) {
   welcome(shell, *node, config);
   int signal = 0;
   ::sigwait(&signals, &signal);
-  shell.say("stopping: requests under way may finish");
+  shell.log().info("stopping: requests under way may finish");
   const unsigned left = node->drain(config.stop_seconds * 1000);
   if (left > 0) {
     // Their coroutines wait for answers that may never come; what they did not finish was not acknowledged.
@@ -89,7 +90,7 @@ Status run_up(Shell& shell, const NodeFlags& flags) {
     std::_Exit(1);
   }
   node.reset();
-  shell.say("stopped");
+  shell.log().info("stopped");
   return {};
 }
 

@@ -58,9 +58,8 @@ Result<std::unique_ptr<Node>> Node::start(const Config& config, Log& log) {
   node->open_ = ring->empty();
   const net::CertificatePaths paths = MR_TRY(find_certificates(config));
   if (!paths.certificate.empty()) {
-    node->certificates_ = MR_TRY(net::CertificateFiles::open(paths, [&log](const Error& error) {
-      log.warn("the changed certificate cannot be used: the last one stays", "error", error.message());
-    }));
+    node->certificates_ = MR_TRY(net::CertificateFiles::open(
+        paths, [&log](const Error& error) { log.warn("TLS needs a look", "error", error.message()); }));
     if (config.tls == "self-signed") node->self_signed_ = paths.certificate;
   }
   node->store_ = MR_TRY(store::Store::open(config.store_options(), log));

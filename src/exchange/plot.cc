@@ -15,12 +15,26 @@ namespace {
 
 constexpr double kHeight = 480;
 constexpr double kLeft = 70;
-constexpr double kRight = 700;  // names follow
-constexpr double kTop = 40;
+constexpr double kRight = 700;
+constexpr double kNames = 730;  // where names begin
+constexpr double kTick = 6;
+constexpr double kTop = 56;
 constexpr double kBottom = 430;
 // Told apart also by those who see few colours.
-constexpr const char* kColours[] = {"#000000", "#d55e00", "#0072b2", "#009e73", "#cc79a7", "#56b4e9",
-                                    "#e69f00", "#7f7f7f", "#882255", "#44aa99", "#999933", "#332288"};
+constexpr const char* kColours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
+                                    "#000000", "#e69f00", "#56b4e9", "#882255"};
+// Beyond the colours, lines differ by their dashes.
+constexpr const char* kDashes[] = {"", "8 4", "2 3", "10 3 2 3"};
+constexpr double kLabelStep = 15;
+
+const char* colour_of(size_t curve) {
+  return kColours[curve % std::size(kColours)];
+}
+
+std::string stroke_of(size_t curve) {
+  const char* const dashes = kDashes[curve / std::size(kColours) % std::size(kDashes)];
+  return *dashes == '\0' ? "" : fmt::format(" stroke-dasharray=\"{}\"", dashes);
+}
 
 double round_step(double span) {
   const double rough = span / 5;
@@ -58,7 +72,7 @@ void draw_axes(Svg& svg, const Scale& x, const Scale& y, const Axes& axes) {
   svg.add(fmt::format("<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"none\" stroke=\"#333\"/>\n",
                       kLeft, kTop, kRight - kLeft, kBottom - kTop));
   svg.text(kLeft, 24, axes.title, {15, "#222", Anchor::kStart, true});
-  svg.text(kLeft, kTop - 4, axes.y, {12, "#667"});
+  svg.text(kLeft, kTop - 8, axes.y, {12, "#667"});
   svg.text((kLeft + kRight) / 2, kBottom + 38, axes.x, {12, "#667", Anchor::kMiddle});
 }
 
@@ -80,6 +94,34 @@ Range range_of(const std::vector<Curve>& curves, Coordinate coordinate) {
   return range.value_or(Range());
 }
 
+// Heights of the names: as near to the ends of their lines as they can be without covering each other. Names
+// that crowd are moved up and down alike, the others stand beside their lines.
+std::vector<double> spread(const std::vector<std::pair<double, size_t>>& ends) {
+  struct Crowd {
+    size_t names = 0;
+    double wanted = 0;  // where its first name would stand, summed over its names
+    double top() const { return wanted / static_cast<double>(names); }
+    double bottom() const { return top() + kLabelStep * static_cast<double>(names); }
+  };
+  std::vector<Crowd> crowds;
+  for (const auto& [height, curve] : ends) {
+    crowds.push_back({1, height});
+    while (crowds.size() > 1 && crowds[crowds.size() - 2].bottom() > crowds.back().top()) {
+      const Crowd last = crowds.back();
+      crowds.pop_back();
+      Crowd& into = crowds.back();
+      into.wanted += last.wanted - kLabelStep * static_cast<double>(into.names * last.names);
+      into.names += last.names;
+    }
+  }
+  std::vector<double> heights;
+  for (const Crowd& crowd : crowds) {
+    for (size_t i = 0; i < crowd.names; ++i)
+      heights.push_back(crowd.top() + kLabelStep * static_cast<double>(i));
+  }
+  return heights;
+}
+
 }  // namespace
 
 std::string draw_curves(const std::vector<Curve>& curves, const Axes& axes) {
@@ -94,19 +136,25 @@ std::string draw_curves(const std::vector<Curve>& curves, const Axes& axes) {
     std::string points;
     for (const auto& [at, value] : curves[i].points)
       points += fmt::format("{:.1f},{:.1f} ", x.at(at), y.at(value));
-    svg.add(fmt::format("<polyline points=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"1.8\"/>\n",
-                        points, kColours[i % std::size(kColours)]));
+    svg.add(fmt::format("<polyline points=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"2\"{}/>\n",
+                        points, colour_of(i), stroke_of(i)));
     if (!curves[i].points.empty()) ends.emplace_back(y.at(curves[i].points.back().second), i);
   }
   std::ranges::sort(ends);
-  double last = 0;
+  const std::vector<double> labels = spread(ends);
   double width = kRight;
-  for (const auto& [height, i] : ends) {
-    last = std::max(height, last + 14);
-    svg.text(kRight + 8, last + 4, curves[i].name, {12, kColours[i % std::size(kColours)]});
-    width = std::max(width, kRight + 8 + text_width(curves[i].name, 12));
+  for (size_t at = 0; at < ends.size(); ++at) {
+    const size_t i = ends[at].second;
+    const double tip = x.at(curves[i].points.back().first);
+    // From the end of the line to its name, where the two are not side by side.
+    svg.add(
+        fmt::format("<path d=\"M{:.1f},{:.1f} L{:.1f},{:.1f} h{:.0f}\" fill=\"none\" stroke=\"{}\" "
+                    "stroke-width=\"0.8\"/>\n",
+                    tip, ends[at].first, kNames - kTick, labels[at], kTick, colour_of(i)));
+    svg.text(kNames + 4, labels[at] + 4, curves[i].name, {12, colour_of(i)});
+    width = std::max(width, kNames + 4 + text_width(curves[i].name, 12));
   }
-  return svg.finish(width + 20, std::max(kHeight, last + 20));
+  return svg.finish(width + 20, std::max(kHeight, labels.empty() ? 0 : labels.back() + 20));
 }
 
 }  // namespace millrace::exchange

@@ -55,18 +55,11 @@ std::optional<tar::Index::Field> find_any(const Shard& shard, uint64_t sample,
   return std::nullopt;
 }
 
-// For an error that says what could have been asked for.
 std::string names_of_fields(std::span<const SampleSource> sources) {
-  constexpr size_t kMostNames = 20;
-  std::vector<std::string> names;
-  size_t count = 0;
-  for (const SampleSource& source : sources) {
-    for (const tar::Field& field : source.sample->fields) {
-      if (++count <= kMostNames) names.push_back(printable(field.field));
-    }
-  }
-  if (count > kMostNames) names.push_back(fmt::format("{} more", count - kMostNames));
-  return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
+  std::vector<tar::Field> fields;
+  for (const SampleSource& source : sources)
+    fields.insert(fields.end(), source.sample->fields.begin(), source.sample->fields.end());
+  return tar::names_of_fields(fields);
 }
 
 constexpr std::string_view kStaleHint =

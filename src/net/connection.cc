@@ -19,6 +19,13 @@ namespace {
 
 constexpr size_t kStartBuffer = 8 << 10;
 constexpr size_t kCipherBuffer = 128 << 10;
+// In plain text, as the one who asks speaks it.
+constexpr std::string_view kNeedsTls =
+    "HTTP/1.1 400 Bad Request\r\nContent-Type: application/xml\r\nConnection: close\r\nContent-Length: "
+    "173\r\n\r\n"
+    "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error><Code>InvalidRequest</Code><Message>this port speaks "
+    "TLS: "
+    "begin the address with https:// instead of http://</Message></Error>\n";
 // A body may come slowly, but not by the drop: below this rate, after a minute, it only holds the place.
 constexpr uint64_t kLeastBytesPerSecond = 512;
 // Unread body worth reading to keep the connection; more is cheaper to cut off.
@@ -222,6 +229,11 @@ Task<Status> Connection::handshake() {
   cipher_buffer_.reset(new char[kCipherBuffer]);
   while (true) {
     auto step = tls_->handshake();
+    if (!step && step.error().code() == Code::kUnsupported) {
+      const auto told = co_await transmit_raw(kNeedsTls, More::kNo);
+      static_cast<void>(told);
+      co_return step.take_error();
+    }
     auto flushed = co_await flush_tls(More::kNo);
     if (!step) co_return step.take_error();
     if (!flushed) co_return flushed.take_error();

@@ -8,6 +8,7 @@
 #include <openssl/pem.h>
 #include <openssl/rand.h>
 #include <openssl/ssl.h>
+#include <openssl/x509err.h>
 #include <openssl/x509v3.h>
 #include <sys/stat.h>
 
@@ -78,6 +79,52 @@ Result<MadeCertificate> make_certificate() {
   return made;
 }
 
+constexpr uint64_t kMaxPemBytes = 16 << 20;
+
+// Each kind of broken file gets its own sentence: OpenSSL has numbers for them.
+Status use_certificate(SSL_CTX* context, const std::string& path) {
+  const std::string text = MR_TRY(read_file(path, kMaxPemBytes).within("the certificate"));
+  if (SSL_CTX_use_certificate_chain_file(context, path.c_str()) != 1) {
+    ERR_clear_error();
+    if (text.find("-----BEGIN CERTIFICATE-----") == std::string::npos) {
+      return make_error(Code::kInvalid, "{} has no certificate in PEM form", path)
+          .with_hint(text.find("PRIVATE KEY-----") == std::string::npos
+                         ? "it must begin with -----BEGIN CERTIFICATE-----; openssl x509 -inform der converts"
+                         : "it is a key: are --tls-cert and --tls-key exchanged?");
+    }
+    return make_error(Code::kInvalid, "the certificate {} is damaged", path)
+        .with_hint("get it again from who made it; openssl x509 -noout -text -in shows what can be read");
+  }
+  return {};
+}
+
+Status use_key(SSL_CTX* context, const std::string& path) {
+  const std::string text = MR_TRY(read_file(path, kMaxPemBytes).within("the key of the certificate"));
+  // Without this OpenSSL asks at the terminal, and a node has nobody there.
+  SSL_CTX_set_default_passwd_cb(context, [](char*, int, int, void*) { return -1; });
+  if (SSL_CTX_use_PrivateKey_file(context, path.c_str(), SSL_FILETYPE_PEM) == 1) return {};
+  const bool mismatch = ERR_GET_REASON(ERR_peek_last_error()) == X509_R_KEY_VALUES_MISMATCH ||
+                        ERR_GET_REASON(ERR_peek_last_error()) == X509_R_KEY_TYPE_MISMATCH;
+  ERR_clear_error();
+  if (mismatch) {
+    return make_error(Code::kInvalid, "the key {} does not belong to the certificate", path)
+        .with_hint("give the key that the certificate was made for");
+  }
+  if (text.find("PRIVATE KEY-----") == std::string::npos) {
+    return make_error(Code::kInvalid, "{} has no key in PEM form", path)
+        .with_hint(text.find("-----BEGIN CERTIFICATE-----") == std::string::npos
+                       ? "it must begin with -----BEGIN PRIVATE KEY-----; openssl pkey -inform der converts"
+                       : "it is a certificate: are --tls-cert and --tls-key exchanged?");
+  }
+  if (text.find("ENCRYPTED") != std::string::npos) {
+    return make_error(Code::kInvalid, "the key {} is locked with a passphrase, which a node cannot type",
+                      path)
+        .with_hint(
+            "openssl pkey -in KEY -out KEY.open unlocks it; keep that file readable to the node alone");
+  }
+  return make_error(Code::kInvalid, "the key {} is damaged", path).with_hint("get it again from who made it");
+}
+
 }  // namespace
 
 Result<std::shared_ptr<const ServerTls>> ServerTls::load(const std::string& certificate,
@@ -91,17 +138,32 @@ Result<std::shared_ptr<const ServerTls>> ServerTls::load(const std::string& cert
   // 128-bit AES first: every processor we serve from has it in hardware, and it is the fastest.
   SSL_CTX_set_ciphersuites(context,
                            "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256");
-  if (SSL_CTX_use_certificate_chain_file(context, certificate.c_str()) != 1) {
-    return tls_error(Code::kInvalid, "certificate " + certificate);
-  }
-  if (SSL_CTX_use_PrivateKey_file(context, key.c_str(), SSL_FILETYPE_PEM) != 1) {
-    return tls_error(Code::kInvalid, "key " + key);
-  }
+  MR_TRY(use_certificate(context, certificate));
+  MR_TRY(use_key(context, key));
   if (SSL_CTX_check_private_key(context) != 1) {
-    return tls_error(Code::kInvalid,
-                     fmt::format("key {} does not belong to certificate {}", key, certificate));
+    ERR_clear_error();
+    return make_error(Code::kInvalid, "the key {} does not belong to the certificate {}", key, certificate)
+        .with_hint("give the key that the certificate was made for");
   }
   return loaded;
+}
+
+std::optional<Error> ServerTls::find_misdated() const {
+  const X509* certificate = SSL_CTX_get0_certificate(context_);
+  const auto said = [](const ASN1_TIME* time) {
+    std::unique_ptr<BIO, decltype(&BIO_free)> text(BIO_new(BIO_s_mem()), BIO_free);
+    ASN1_TIME_print(text.get(), time);
+    return drain_bio(text.get());
+  };
+  const ASN1_TIME* const until = X509_get0_notAfter(certificate);
+  const ASN1_TIME* const from = X509_get0_notBefore(certificate);
+  if (X509_cmp_current_time(until) < 0)
+    return make_error(Code::kInvalid, "the certificate expired on {}; clients will refuse it: renew it",
+                      said(until));
+  if (X509_cmp_current_time(from) > 0)
+    return make_error(Code::kInvalid,
+                      "the certificate is valid only from {} on; is this machine's clock right?", said(from));
+  return std::nullopt;
 }
 
 ServerTls::~ServerTls() {
@@ -122,6 +184,7 @@ Result<std::unique_ptr<CertificateFiles>> CertificateFiles::open(
   std::unique_ptr<CertificateFiles> files(new CertificateFiles(std::move(paths), std::move(on_problem)));
   files->stamp_ = file_stamp(files->paths_.certificate) + file_stamp(files->paths_.key);
   files->context_ = MR_TRY(ServerTls::load(files->paths_.certificate, files->paths_.key));
+  if (const auto misdated = files->context_->find_misdated()) files->on_problem_(*misdated);
   return files;
 }
 
@@ -138,10 +201,11 @@ std::shared_ptr<const ServerTls> CertificateFiles::current() {
       if (loaded) {
         context_ = loaded.take();
         stamp_ = stamp;
+        if (const auto misdated = context_->find_misdated()) on_problem_(*misdated);
       } else if (std::exchange(unusable_, stamp) != stamp) {
         told_ = false;
       } else if (!std::exchange(told_, true)) {
-        on_problem_(loaded.error());
+        on_problem_(loaded.take_error().within("the changed certificate cannot be used: the last one stays"));
       }
     }
   }
@@ -170,6 +234,11 @@ Status TlsSession::handshake() {
   if (done == 1) return {};
   const int reason = SSL_get_error(session_, done);
   if (reason == SSL_ERROR_WANT_READ || reason == SSL_ERROR_WANT_WRITE) return {};
+  const int why = ERR_GET_REASON(ERR_peek_error());
+  if (why == SSL_R_HTTP_REQUEST || why == SSL_R_HTTPS_PROXY_REQUEST) {
+    ERR_clear_error();
+    return make_error(Code::kUnsupported, "plain HTTP at a port that speaks TLS");
+  }
   return tls_error(Code::kInvalid, "TLS handshake");
 }
 

@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -26,6 +27,8 @@ class ServerTls {
   static Result<std::shared_ptr<const ServerTls>> load(const std::string& certificate,
                                                        const std::string& key);
   ~ServerTls();
+  // Why clients will refuse the certificate today, where its dates are the reason.
+  std::optional<Error> find_misdated() const;
 
  private:
   friend class TlsSession;
@@ -43,7 +46,8 @@ Result<CertificatePaths> make_self_signed(const std::string& directory);
 
 class CertificateFiles {
  public:
-  // `on_problem` is told once of each change that cannot be used.
+  // `on_problem` is told once of each change that cannot be used, and of a certificate that is used although
+  // its dates are wrong.
   static Result<std::unique_ptr<CertificateFiles>> open(CertificatePaths paths,
                                                         std::function<void(const Error&)> on_problem);
   // The context of the files as they are now. Files that changed but cannot be used leave the old one in
@@ -76,7 +80,7 @@ class TlsSession {
   // it is not speaking TLS.
   Result<size_t> read(std::span<std::byte> into);
   Status write(std::string_view plain);
-  Status handshake();  // as far as it goes
+  Status handshake();  // as far as it goes; kUnsupported: the peer speaks plain HTTP
   bool is_established() const;
   void close();
   // Bytes for the peer, produced by any of the above; sent() when all of them are on their way.

@@ -13,6 +13,7 @@ namespace {
 constexpr std::string_view kUpperHex = "0123456789ABCDEF";
 constexpr size_t kMaxUrlBytes = 16 << 10;
 constexpr size_t kMaxQueryItems = 1000;
+constexpr size_t kMaxSchemeBytes = 64;
 
 int hex_value(char c) {
   if (c >= '0' && c <= '9') return c - '0';
@@ -50,13 +51,17 @@ std::string encode_unsendable(std::string_view text) {
 }
 
 // The schemes whose addresses name a bucket instead of a host. What follows is the key itself, byte by byte.
+bool is_alias(std::string_view scheme) {
+  return scheme.starts_with("mr+");
+}
+
 bool names_bucket(std::string_view scheme) {
-  return scheme == "s3" || scheme == "mr";
+  return scheme == "s3" || scheme == "mr" || is_alias(scheme);
 }
 
 std::optional<std::string> find_scheme(std::string_view text) {
   const size_t colon = text.find("://");
-  if (colon == std::string_view::npos || colon > 8) return std::nullopt;
+  if (colon == std::string_view::npos || colon > kMaxSchemeBytes) return std::nullopt;
   const std::string scheme = lower_case(text.substr(0, colon));
   if (scheme == "http" || scheme == "https" || names_bucket(scheme)) return scheme;
   return std::nullopt;
@@ -117,7 +122,7 @@ Result<Url> parse_url(std::string_view text) {
   if (names_bucket(url.scheme)) {
     const size_t slash = rest.find('/');
     url.host = rest.substr(0, slash);
-    if (url.host.empty()) return bad_url(text, "names no bucket");
+    if (url.host.empty() && !is_alias(url.scheme)) return bad_url(text, "names no bucket");
     for (const char c : url.host) {
       if (!is_unreserved(c)) return bad_url(text, "the bucket has a strange character");
     }

@@ -12,8 +12,8 @@
 namespace millrace::net {
 
 struct Url {
-  std::string scheme;  // lower case: http, https, s3, mr
-  std::string host;    // without brackets; the bucket for s3 and mr
+  std::string scheme;  // lower case: http, https, s3, mr, mr+ALIAS
+  std::string host;    // without brackets; the bucket for s3 and mr; of an alias alone it is empty
   uint16_t port = 0;   // 0: the scheme's own
   std::string path;    // as written, percent-encoded, "/" at least for http
   std::string query;   // as written, without "?"

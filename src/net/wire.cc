@@ -116,6 +116,64 @@ Result<int> connect_to(const std::string& host, uint16_t port, const WireOptions
   return refused;
 }
 
+// Why a certificate is not believed, in words, with what helps.
+Error distrust(int64_t verdict, const std::string& host) {
+  constexpr const char* kOwnServer =
+      "--ca-file FILE (or MILLRACE_CA_FILE) names the certificate to trust; --insecure-tls trusts any, for a "
+      "server of your own";
+  switch (verdict) {
+    case X509_V_ERR_CERT_HAS_EXPIRED:
+      return make_error(Code::kDenied, "its certificate has expired")
+          .with_hint("who runs the server must renew it; is this machine's clock right?");
+    case X509_V_ERR_CERT_NOT_YET_VALID:
+      return make_error(Code::kDenied, "its certificate is not valid yet")
+          .with_hint("is this machine's clock right?");
+    case X509_V_ERR_HOSTNAME_MISMATCH:
+    case X509_V_ERR_IP_ADDRESS_MISMATCH:
+      return make_error(Code::kDenied, "its certificate is for another name than {}", host)
+          .with_hint("use the name that the certificate is for");
+    case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
+    case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:
+      return make_error(Code::kDenied, "its certificate is self-signed and not trusted")
+          .with_hint(kOwnServer);
+    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
+    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT:
+    case X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
+      return make_error(Code::kDenied, "its certificate was signed by an authority that is not trusted here")
+          .with_hint(kOwnServer);
+    default:
+      return make_error(Code::kDenied, "its certificate is not trusted: {}",
+                        X509_verify_cert_error_string(verdict))
+          .with_hint(kOwnServer);
+  }
+}
+
+// Failures of a handshake that have one cause each.
+std::optional<Error> known_refusal(unsigned long failure) {
+  switch (ERR_GET_REASON(failure)) {
+    case SSL_R_WRONG_VERSION_NUMBER:
+    case SSL_R_PACKET_LENGTH_TOO_LONG:
+    case SSL_R_HTTP_REQUEST:
+      return make_error(Code::kDenied, "this port does not speak TLS")
+          .with_hint(
+              "begin the address with http:// instead of https://, or is this another port than meant?");
+    case SSL_R_UNEXPECTED_EOF_WHILE_READING:
+      return make_error(Code::kUnavailable, "the server closed the connection instead of answering in TLS")
+          .with_hint("does this port speak TLS? If not, begin the address with http:// instead of https://");
+    case SSL_R_TLSV1_ALERT_PROTOCOL_VERSION:
+    case SSL_R_UNSUPPORTED_PROTOCOL:
+    case SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE:
+      return make_error(Code::kDenied,
+                        "the server and this program have no version or cipher of TLS in common")
+          .with_hint("the server must speak TLS 1.2 or newer");
+    case SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED:
+      return make_error(Code::kDenied,
+                        "the server wants a certificate of the client, which is not supported here");
+    default:
+      return std::nullopt;
+  }
+}
+
 }  // namespace
 
 Result<std::unique_ptr<TlsContext>> TlsContext::make(Verify verify, const std::string& ca_file) {
@@ -173,11 +231,9 @@ Status Wire::start_tls(const std::string& host, const TlsContext& context) {
   hold.note(errno);
   const int64_t verdict = SSL_get_verify_result(tls_);
   if (context.verify() == Verify::kPeer && verdict != X509_V_OK) {
-    return make_error(Code::kDenied, "its certificate is not trusted: {}",
-                      X509_verify_cert_error_string(verdict))
-        .with_hint(
-            "name the authority with --ca-file, or --insecure-tls for a self-signed server of your own");
+    return distrust(verdict, host);
   }
+  if (const auto known = known_refusal(ERR_peek_last_error())) return known->copy();
   return tls_error(result, "the handshake");
 }
 

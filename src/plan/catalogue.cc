@@ -301,9 +301,10 @@ Result<Part> Catalogue::get(Kind kind, std::string_view name) const {
     names.push_back(part.name);
   }
   const std::string near = nearest_word(name, names);
+  const std::string guess = near.empty() ? "" : fmt::format("did you mean \"{}\"? ", near);
   return make_error(Code::kInvalid, "no {} is called \"{}\"", kind_name(kind), name)
-      .with_hint(near.empty() ? "millrace plan parts lists them; [part.NAME] adds one"
-                              : fmt::format("did you mean \"{}\"? millrace plan parts lists them all", near));
+      .with_hint(fmt::format("{}known: {}; millrace plan parts tells more, [part.NAME] in a plan adds one",
+                             guess, fmt::join(names, ", ")));
 }
 
 }  // namespace millrace::plan

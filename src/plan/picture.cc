@@ -16,7 +16,8 @@ constexpr double kMargin = 28, kGap = 46, kTitle = 96, kFlowHeight = 60, kFlowHe
 constexpr double kNameSize = 13, kSmallSize = 11, kLine = 16;
 constexpr double kLeastPipe = 4, kMostSpare = 1.9, kLeastDrawn = 22;
 constexpr std::string_view kPipe = "#e2e8ef", kFlow = "#3b78b4", kRibbon = "#c9d8e8", kRed = "#c62828",
-                           kPale = "#f6d5d3", kQuiet = "#5a6472", kInk = "#1d2733";
+                           kPale = "#f6d5d3", kGreen = "#2e7d32", kPaleGreen = "#d5e8d6", kDashes = "#8a97a6",
+                           kQuiet = "#5a6472", kInk = "#1d2733";
 
 struct Cell {
   size_t resource = 0;
@@ -37,13 +38,18 @@ class Picture {
   Picture(std::string title, const Check& check) : title_(std::move(title)), check_(check) {
     make_cells();
     place_cells();
+    fill_page();
   }
   std::string draw();
 
  private:
   void make_cells();
   void place_cells();
+  void fill_page();
   void draw_ribbons();
+  // The colour of what limits: GPUs that never wait are no alarm.
+  bool is_fine() const { return check_.gpu_utilisation() == 1; }
+  std::string_view limit_colour() const { return is_fine() ? kGreen : kRed; }
   void draw_cell(const Cell& cell);
   void draw_head();
 
@@ -51,7 +57,9 @@ class Picture {
   const Check& check_;
   std::vector<Cell> cells_;  // by resource
   double scale_ = 1;         // height of one sample a second
-  double width_ = 0, height_ = 0;
+  size_t most_rows_ = 1;     // of a column
+  double content_width_ = 0, content_height_ = 0;
+  double width_ = 0, height_ = 0;  // of the page
   Svg svg_;
 };
 
@@ -82,9 +90,11 @@ void Picture::place_cells() {
   const std::vector<size_t> column_of = columns(check_);
   const size_t count = column_of.back() + 1;
   std::vector<double> widths(count, 0), heights(count, -kRowGap);
+  std::vector<size_t> rows(count, 0);
   for (size_t at = 0; at < cells_.size(); ++at) {
     widths[column_of[at]] = std::max(widths[column_of[at]], cells_[at].width);
     heights[column_of[at]] += cells_[at].height() + kRowGap;
+    most_rows_ = std::max(most_rows_, ++rows[column_of[at]]);
   }
   const double tallest = *std::max_element(heights.begin(), heights.end());
   double x = kMargin;
@@ -100,8 +110,35 @@ void Picture::place_cells() {
     }
     x += widths[column] + kGap;
   }
-  width_ = std::max(x - kGap + kMargin, 2 * kMargin + text_width(check_.ladder[0].sentence, 15) * 1.12);
-  height_ = kTitle + tallest + kLegend;
+  content_width_ = x - kGap + kMargin;
+  content_height_ = kTitle + tallest + kLegend;
+  width_ = std::max(content_width_, 2 * kMargin + text_width(check_.ladder[0].sentence, 15) * 1.12);
+  height_ = content_height_;
+}
+
+// Slides are 16 by 9. Pipes are drawn wider as far as there is room, the rest is margin.
+void Picture::fill_page() {
+  constexpr double kWide = 16, kHigh = 9, kMostWider = 5, kShare = 0.85;
+  width_ = std::max({width_, kMargin + 640, 2 * kMargin + text_width(title_, 20) * 1.12});
+  double pipes = 0;
+  for (const Cell& cell : cells_) pipes = std::max(pipes, cell.pipe);
+  const double room = width_ * kHigh / kWide - height_;
+  const double rows = static_cast<double>(most_rows_);
+  const double wider = std::clamp(1 + room * kShare / std::max(1.0, pipes * rows), 1.0, kMostWider);
+  for (Cell& cell : cells_) {
+    cell.pipe *= wider;
+    cell.flow *= wider;
+  }
+  scale_ *= wider;
+  const double needed = width_;
+  place_cells();
+  height_ = std::max(height_, needed * kHigh / kWide);
+  width_ = std::max(needed, height_ * kWide / kHigh);
+  const double right = (width_ - content_width_) / 2 - kMargin, down = (height_ - content_height_) / 2;
+  for (Cell& cell : cells_) {
+    cell.x += std::max(0.0, right);
+    cell.y += std::max(0.0, down);
+  }
 }
 
 void Picture::draw_ribbons() {
@@ -131,25 +168,26 @@ void Picture::draw_cell(const Cell& cell) {
   svg_.add(fmt::format(
       R"(<rect class="pipe{}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}" rx="3" fill="{}"/>)"
       "\n",
-      red ? " cut" : "", cell.x, cell.y, cell.width, cell.pipe, red ? kPale : kPipe));
+      red ? " cut" : "", cell.x, cell.y, cell.width, cell.pipe,
+      red ? (is_fine() ? kPaleGreen : kPale) : kPipe));
   if (cell.clipped) {
     for (const double y : {cell.y, cell.y + cell.pipe})
       svg_.add(fmt::format(
-          R"(<line x1="{:.1f}" x2="{:.1f}" y1="{:.1f}" y2="{:.1f}" stroke="#8a97a6" stroke-dasharray="5 4"/>)"
+          R"(<line x1="{:.1f}" x2="{:.1f}" y1="{:.1f}" y2="{:.1f}" stroke="{}" stroke-dasharray="5 4"/>)"
           "\n",
-          cell.x, cell.x + cell.width, y, y));
+          cell.x, cell.x + cell.width, y, y, kDashes));
   }
-  svg_.add(
-      fmt::format(R"(<rect class="flow" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}" fill="{}"/>)"
-                  "\n",
-                  cell.x, cell.flow_top(), cell.width, std::max(1.0, cell.flow), red ? kRed : kFlow));
+  svg_.add(fmt::format(
+      R"(<rect class="flow" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}" fill="{}"/>)"
+      "\n",
+      cell.x, cell.flow_top(), cell.width, std::max(1.0, cell.flow), red ? limit_colour() : kFlow));
   const double middle = cell.x + cell.width / 2;
   double y = cell.y - 6 - kLine * static_cast<double>(cell.above.size() - 1);
   for (const std::string& line : cell.above) {
     const bool first = &line == &cell.above[0];
     svg_.text(middle, y, line,
               {first ? kNameSize : kSmallSize,
-               red     ? kRed
+               red     ? limit_colour()
                : first ? kInk
                        : kQuiet,
                Anchor::kMiddle, first});
@@ -158,28 +196,32 @@ void Picture::draw_cell(const Cell& cell) {
   y = cell.y + cell.pipe + kLine;
   for (const std::string& line : cell.below) {
     const bool last = &line == &cell.below.back();
-    svg_.text(middle, y, line, {kSmallSize, red ? kRed : kInk, Anchor::kMiddle, last});
+    svg_.text(middle, y, line, {kSmallSize, red ? limit_colour() : kInk, Anchor::kMiddle, last});
     y += kLine;
   }
 }
 
 void Picture::draw_head() {
   svg_.text(kMargin, 36, title_, {20, kInk, Anchor::kStart, true});
-  svg_.text(kMargin, 62, check_.ladder[0].sentence, {15, kRed, Anchor::kStart, true});
+  svg_.text(kMargin, 62, check_.ladder[0].sentence, {15, limit_colour(), Anchor::kStart, true});
   const double y = height_ - 16;
   svg_.add(fmt::format(R"(<rect x="{:.1f}" y="{:.1f}" width="14" height="10" fill="{}"/>)", kMargin, y - 9,
                        kFlow));
   svg_.text(kMargin + 20, y, "what flows", {kSmallSize, kQuiet});
   svg_.add(fmt::format(R"(<rect x="{:.1f}" y="{:.1f}" width="14" height="10" fill="{}"/>)", kMargin + 100,
                        y - 9, kPipe));
-  svg_.text(kMargin + 120, y, "what could (dashed: more than drawn)", {kSmallSize, kQuiet});
-  svg_.add(fmt::format(R"(<rect x="{:.1f}" y="{:.1f}" width="14" height="10" fill="{}"/>)", kMargin + 350,
-                       y - 9, kRed));
-  svg_.text(kMargin + 370, y, "what limits", {kSmallSize, kQuiet});
+  svg_.text(kMargin + 120, y, "what could", {kSmallSize, kQuiet});
+  svg_.add(fmt::format(
+      R"(<rect x="{0:.1f}" y="{1:.1f}" width="26" height="10" fill="{2}"/>)"
+      R"(<path d="M{0:.1f},{1:.1f} h26 m0,10 h-26" stroke="{3}" stroke-dasharray="5 4" fill="none"/>)",
+      kMargin + 200, y - 9, kPipe, kDashes));
+  svg_.text(kMargin + 232, y, "dashed: could carry more than is drawn", {kSmallSize, kQuiet});
+  svg_.add(fmt::format(R"(<rect x="{:.1f}" y="{:.1f}" width="14" height="10" fill="{}"/>)", kMargin + 490,
+                       y - 9, limit_colour()));
+  svg_.text(kMargin + 510, y, is_fine() ? "busy GPUs" : "what limits", {kSmallSize, kQuiet});
 }
 
 std::string Picture::draw() {
-  width_ = std::max({width_, kMargin + 470, 2 * kMargin + text_width(title_, 20) * 1.12});
   draw_head();
   draw_ribbons();
   for (const Cell& cell : cells_) draw_cell(cell);

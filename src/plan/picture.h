@@ -1,4 +1,5 @@
-// The path as a picture: left to right, as wide as the capacity, filled as far as it flows, the cut in red.
+// The path as a picture of 16 by 9: left to right, as wide as the capacity, filled as far as it flows. What
+// keeps GPUs waiting is red; GPUs that are busy all the time are the goal and green.
 #pragma once
 
 #include <string>

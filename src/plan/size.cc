@@ -12,6 +12,12 @@ namespace {
 // A sample of the plans made here; with it every usual compression gives whole bytes.
 constexpr uint64_t kSampleBytes = 100'000;
 
+// Bytes a second that one GPU takes in. A GPU that is known by its steps takes samples of its model's size.
+Rational decoded_rate(const SizeRequest& request) {
+  const Part& gpu = request.gpu;
+  return gpu.rate > 0 ? Rational(gpu.rate) : gpu.samples_per_second * gpu.sample * request.compression;
+}
+
 std::string part_text(const Part& part) {
   std::string text = fmt::format("\n[part.{}]\nkind = \"{}\"\n", part.name, kind_name(part.kind));
   const auto line = [&text](const char* key, uint64_t rate) {
@@ -33,15 +39,16 @@ std::string part_text(const Part& part) {
 Result<Size> size_for(const SizeRequest& request) {
   if (request.gpus == 0) return make_error(Code::kInvalid, "for no GPUs there is nothing to size");
   if (request.compression <= 0) return make_error(Code::kInvalid, "compression must be above 0");
-  if (request.gpu.rate == 0)
-    return make_error(Code::kInvalid, "{} is known by samples a second, not bytes", request.gpu.name)
+  const Rational gpu_rate = decoded_rate(request);
+  if (gpu_rate <= 0)
+    return make_error(Code::kInvalid, "how many bytes {} takes in is not known", request.gpu.name)
         .with_hint("give --gpu-rate, the decoded bytes it takes in");
   if (request.core.name.empty() && request.compression != 1)
     return make_error(Code::kInvalid, "compressed samples need something that decodes them")
         .with_hint("--core core");
   Size size;
   size.gpus = request.gpus;
-  size.decoded = Rational(request.gpus) * request.gpu.rate;
+  size.decoded = request.gpus * gpu_rate;
   size.stored = size.decoded / request.compression;
   Workload workload;
   workload.access = request.access;
@@ -64,7 +71,7 @@ Result<Size> size_for(const SizeRequest& request) {
     if (request.core.out > 0) size.cores = std::max(size.cores, ceiling(size.decoded / request.core.out));
   }
   if (!request.link.name.empty()) {
-    const uint64_t per_gpu = ceiling(Rational(request.gpu.rate, request.link.rate));
+    const uint64_t per_gpu = ceiling(gpu_rate / request.link.rate);
     size.links = request.gpus * per_gpu;
   }
   return size;
@@ -72,12 +79,13 @@ Result<Size> size_for(const SizeRequest& request) {
 
 std::string plan_text(const SizeRequest& request, const Size& size) {
   const bool is_local = request.interface.name.empty();
+  const uint64_t sample = request.gpu.rate == 0 ? request.gpu.sample : kSampleBytes;
   const uint64_t dataset = request.dataset > 0 ? request.dataset : 1'000'000'000'000;
   std::string text = fmt::format(
       "# {} GPUs, everything sized to keep them busy. Counts are of parts, not yet of machines.\n"
       "name = \"{} GPUs\"\n\n[workload]\nsample = \"{}B\"\ndecoded = \"{}B\"\ndataset = \"{}B\"\naccess = "
       "\"{}\"\n",
-      size.gpus, size.gpus, kSampleBytes, ceiling(request.compression * kSampleBytes), dataset,
+      size.gpus, size.gpus, sample, ceiling(request.compression * sample), dataset,
       request.access == Access::kRandom ? "random" : "sequential");
   if (request.redundancy.is_coded())
     text += fmt::format("redundancy = \"ec={}+{}\"\n", request.redundancy.data, request.redundancy.parity);

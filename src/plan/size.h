@@ -14,7 +14,7 @@ namespace millrace::plan {
 
 struct SizeRequest {
   uint64_t gpus = 1;
-  Part gpu;  // by rate
+  Part gpu;
   Part drive;
   Part core;                 // no name: nothing is decoded
   Part interface;            // no name: the drives are in the GPU machine

@@ -71,9 +71,19 @@ void draw_values(Svg& svg, const std::string& key, const std::vector<SweepPoint>
   svg.text(kLeft + kWidth / 2, kTop + kHeight + 42, key, {13, kQuiet, Anchor::kMiddle, true});
 }
 
+// What the dashed line stands for, beside it; the labels of lines close to each other are one below the
+// other.
+void label_change(Svg& svg, double x, size_t change, const std::string& limit) {
+  const std::string words = fmt::format("from here on limited by the {}", limit);
+  const double y = kTop + 14 + 15 * static_cast<double>(change % 6);
+  const bool fits = x + 6 + text_width(words, 11) < kLeft + kWidth;
+  svg.text(fits ? x + 6 : x - 6, y, words, {11, "#c62828", fits ? Anchor::kStart : Anchor::kEnd});
+}
+
 // One line for every stretch with the same bottleneck.
 double draw_limits(Svg& svg, const std::vector<SweepPoint>& points) {
   double y = kTop + kHeight + 70;
+  size_t changes = 0;
   for (size_t first = 0; first < points.size();) {
     size_t last = first;
     while (last + 1 < points.size() && points[last + 1].limit == points[first].limit) ++last;
@@ -83,6 +93,7 @@ double draw_limits(Svg& svg, const std::vector<SweepPoint>& points) {
           R"(<line x1="{:.1f}" x2="{:.1f}" y1="{:.1f}" y2="{:.1f}" stroke="#c62828" stroke-dasharray="4 4"/>)"
           "\n",
           x, x, kTop, kTop + kHeight));
+    if (first > 0) label_change(svg, x, changes++, points[first].limit);
     const std::string span =
         first == last ? points[first].value : points[first].value + " to " + points[last].value;
     svg.text(kLeft, y, fmt::format("{}: limited by the {}", span, points[first].limit), {12, "#222"});

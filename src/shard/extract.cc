@@ -128,11 +128,26 @@ bool is_wanted(const tar::Member& member, const ExtractOptions& options) {
   return std::ranges::find(options.fields, lower_case(split->field)) != options.fields.end();
 }
 
+Result<ExtractReport> count_files(ShardInput& input, const ExtractOptions& options) {
+  tar::MemberReader members = input.members(options.input.read.archives);
+  ExtractReport report;
+  while (true) {
+    const tar::Member* member = MR_TRY(members.next());
+    if (member == nullptr) return report;
+    if (!member->is_file && !member->is_directory) ++report.passed_over;
+    if (!member->is_file || !is_wanted(*member, options)) continue;
+    MR_TRY(safe_parts(member->name));
+    report.bytes += member->size;
+    ++report.files;
+  }
+}
+
 }  // namespace
 
 Result<ExtractReport> extract_shard(const std::string& shard, const std::string& directory,
                                     const ExtractOptions& options) {
   const auto input = MR_TRY(ShardInput::open(shard, options.input));
+  if (options.dry_run) return count_files(*input, options).within(shard);
   Extraction extraction(MR_TRY(open_top(directory)), options.existing);
   tar::MemberReader members = input->members(options.input.read.archives);
   ExtractReport report;

@@ -19,6 +19,7 @@ struct ExtractOptions {
   InputOptions input;
   std::vector<std::string> fields;  // only these; empty: all files, those of no sample included
   Existing existing = Existing::kRefuse;
+  bool dry_run = false;  // names are checked and counted, nothing is written
 };
 
 struct ExtractReport {

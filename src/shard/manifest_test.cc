@@ -65,7 +65,7 @@ TEST(ManifestTest, JsonFaultsNameTheLine) {
             std::string::npos);
   EXPECT_NE(fault("[1]\n").find("not a JSON object"), std::string::npos);
   EXPECT_NE(fault("{\"x\": 1}\n").find("__key__"), std::string::npos);
-  EXPECT_NE(fault("{\"__key__\": 5, \"x\": 1}\n").find("__key__"), std::string::npos);
+  EXPECT_NE(fault("{\"__key__\": 5.5, \"x\": 1}\n").find("__key__"), std::string::npos);
   EXPECT_NE(fault("{\"__key__\": \"a\", \"x\": null}\n").find("field x must be"), std::string::npos);
   EXPECT_NE(fault("{\"__key__\": \"a\", \"x\": {\"file\": 3}}\n").find("field x must be"), std::string::npos);
   EXPECT_NE(fault("{\"__key__\": \"a\"}\n").find("no field"), std::string::npos);

@@ -87,6 +87,10 @@ Result<std::unique_ptr<ShardFile>> ShardFile::create(const std::string& path, co
 }
 
 Status ShardFile::open() {
+  if (options_.dry_run) {
+    options_.index = IndexPolicy::kNone;
+    return {};
+  }
   if (net::is_url(path_)) {
     if (options_.stores == nullptr)
       return make_error(Code::kInvalid, "{}: addresses cannot be written to here", path_);
@@ -107,6 +111,7 @@ Status ShardFile::open() {
 }
 
 Status ShardFile::write_stored(std::string_view first, std::string_view second) {
+  if (options_.dry_run) return {};
   if (!upload_) return file().write_all(first, second);
   MR_TRY(upload_->write(first));
   return upload_->write(second);
@@ -225,6 +230,18 @@ Status ShardFile::end_field() {
   return {};
 }
 
+namespace {
+
+// Whoever writes to a name such as x.tar.tmp, or to a temporary file, will rename it: an index would stay
+// behind.
+bool is_final_name(std::string_view path) {
+  const std::string_view name = path.substr(path.rfind('/') + 1);
+  return !name.starts_with('.') &&
+         (name.ends_with(".tar") || tar::compression_for_name(name) != tar::Compression::kNone);
+}
+
+}  // namespace
+
 Result<ShardSummary> ShardFile::finish() {
   MR_TRY(writer_->finish());
   ShardSummary summary{path_, samples_, writer_->offset(), sink_->bytes(), repeated_keys_};
@@ -234,7 +251,7 @@ Result<ShardSummary> ShardFile::finish() {
   // An index left from an older shard of this name goes first: no moment shows it beside the new shard.
   MR_TRY(remove_file_if_present(index_path));
   MR_TRY(atomic_->finish());
-  if (options_.index == IndexPolicy::kBeside) {
+  if (options_.index == IndexPolicy::kBeside && is_final_name(path_)) {
     const std::string bytes = MR_TRY(std::move(index_).finish(
         {{sink_->bytes(), sink_->content_hash()}, writer_->offset(), compression_, options_.key_rule}));
     MR_TRY(write_file_atomically(index_path, bytes));

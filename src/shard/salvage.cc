@@ -71,6 +71,7 @@ Status Salvage::run() {
            fmt::format("member at byte {}: its long name was lost in the damage", (*member)->header_offset)});
       continue;
     }
+    if (calls_.member) MR_TRY(calls_.member(**member));
     const tar::Grouper::Added added = MR_TRY(grouper_.add(**member));
     if (added == tar::Grouper::Added::kCompleted) MR_TRY(finish_group(false));
   }

@@ -19,6 +19,7 @@ class Salvage {
     // `beside_damage`: bytes next to this sample were lost, so it may lack members.
     std::function<Status(const tar::Group&, bool beside_damage)> sample;
     std::function<void(Problem)> problem;
+    std::function<Status(const tar::Member&)> member;  // optional; its bytes are in the window's sight
   };
 
   Salvage(tar::Window& window, std::string name, const tar::ReadOptions& options, Calls calls);

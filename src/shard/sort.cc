@@ -11,6 +11,7 @@
 
 #include "base/hash.h"
 #include "base/random.h"
+#include "base/text.h"
 #include "base/threads.h"
 #include "base/units.h"
 #include "shard/run_pile.h"
@@ -105,8 +106,8 @@ Result<std::string> order_of(const tar::Sample& sample, const Place& place, cons
   if (options.by == SortBy::kRandom) return random_order(place, options.seed);
   const tar::Field* field = sample.find(options.field);
   if (field == nullptr) {
-    return make_error(Code::kNotFound, "sample \"{}\" has no field {}", sample.key, options.field)
-        .with_hint("see what there is with millrace tar stat");
+    return make_error(Code::kNotFound, "sample \"{}\" has no field {}; it has {}", printable(sample.key),
+                      options.field, tar::names_of_fields(sample.fields));
   }
   if (options.by == SortBy::kText) return std::string(field->bytes);
   std::optional<std::string> number = number_as_bytes(field->bytes);

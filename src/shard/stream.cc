@@ -162,9 +162,8 @@ Result<const tar::Sample*> SelectStream::next() {
       if (found == nullptr) found = whole->find(alternative);
     }
     if (found == nullptr) {
-      return make_error(Code::kNotFound, "sample \"{}\" has no field {}", printable(whole->key),
-                        fmt::join(choice.any_of, " or "))
-          .with_hint("see what there is with millrace tar stat");
+      return make_error(Code::kNotFound, "sample \"{}\" has no field {}; it has {}", printable(whole->key),
+                        fmt::join(choice.any_of, " or "), tar::names_of_fields(whole->fields));
     }
     tar::Field field = *found;
     if (!choice.name.empty() && choice.name != found->field) {

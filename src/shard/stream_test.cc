@@ -123,7 +123,7 @@ TEST_F(StreamTest, SelectingAFieldThatIsNotThereNamesTheSample) {
   SelectStream stream(samples("s", 2), *parse_field_choices("png;gif cls"));
   const auto sample = stream.next();
   ASSERT_FALSE(sample);
-  EXPECT_EQ(sample.error().message(), "sample \"s0\" has no field png or gif");
+  EXPECT_EQ(sample.error().message(), "sample \"s0\" has no field png or gif; it has cls, jpg");
 }
 
 TEST_F(StreamTest, BadFieldChoicesAreRefused) {

@@ -7,6 +7,7 @@
 
 #include "base/crc.h"
 #include "base/hash.h"
+#include "base/text.h"
 #include "net/url.h"
 #include "shard/index_file.h"
 #include "shard/salvage.h"
@@ -29,6 +30,8 @@ std::string_view fault_name(Fault fault) {
       return "stale index";
     case Fault::kUnreadable:
       return "unreadable";
+    case Fault::kUndecodable:
+      return "undecodable";
   }
   return "damaged";
 }
@@ -66,6 +69,22 @@ void judge_sample(Verdict& verdict, const tar::Group& group, const std::vector<s
             fmt::format("sample \"{}\" at byte {} has no field {}", group.key(), group.offset(), field)});
     }
   }
+}
+
+// While the member's bytes are in sight. A member that the archive's end cuts is told of when it is passed.
+Status judge_content(Verdict& verdict, const tar::Member& member, tar::Window& window,
+                     const VerifyOptions& options) {
+  const auto split = tar::split_name(member.name, options.input.read.group.key_rule);
+  if (!options.check_content || !member.is_file || !split) return {};
+  const std::string_view view = MR_TRY(window.view(member.header_offset, member.data_offset, member.size));
+  if (view.size() < member.size) return {};
+  const std::string field = lower_case(split->field);
+  const auto sound = options.check_content(field, view.substr(0, member.size));
+  if (sound) return {};
+  note(verdict, {Fault::kUndecodable, member.header_offset,
+                 fmt::format("member {} at byte {}: {}", printable(member.name), member.header_offset,
+                             sound.error().message())});
+  return {};
 }
 
 // Fields whose bytes are not those that were indexed, in the order of the shard.
@@ -140,7 +159,8 @@ class Repair {
                        take(group, beside_damage);
                        return Status();
                      },
-                     [this](Problem problem) { report_.lost.push_back(std::move(problem.text)); }});
+                     [this](Problem problem) { report_.lost.push_back(std::move(problem.text)); },
+                     {}});
     MR_TRY(salvage.run());
     if (salvage.loose_members() > 0) {
       report_.lost.push_back(fmt::format(
@@ -220,6 +240,12 @@ class Repair {
           {group.field_name(field), group.name(field), archive_.bytes().substr(field.data_offset, field.size),
            whole_blocks ? archive_.bytes().substr(field.header_offset, blocks_bytes) : std::string_view(),
            field.data_offset, false});
+      if (!options_.check_content) continue;
+      const auto sound = options_.check_content(fields.back().field, fields.back().bytes);
+      if (sound) continue;
+      report_.lost.push_back(fmt::format("sample \"{}\": its field {}: {}", group.key(), fields.back().field,
+                                         sound.error().message()));
+      return {};
     }
     tar::Sample sample;
     sample.key = group.key();
@@ -283,7 +309,10 @@ Result<Verdict> verify_shard(const std::string& shard, const VerifyOptions& opti
                      judge_sample(verdict, group, options.expected_fields);
                      return Status();
                    },
-                   [&](Problem problem) { note(verdict, std::move(problem)); }});
+                   [&](Problem problem) { note(verdict, std::move(problem)); },
+                   [&](const tar::Member& member) {
+                     return judge_content(verdict, member, (*input)->window(), options);
+                   }});
   MR_TRY(salvage.run());
   // What lies behind the end blocks belongs to the content hash too.
   MR_TRY(skip_rest((*input)->stored()));

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -24,6 +25,7 @@ enum class Fault {
   kMissingField,  // a sample lacks a field that was asked for
   kStaleIndex,    // the index beside the shard is damaged or belongs to other bytes
   kUnreadable,    // sparse members and the like
+  kUndecodable,   // the content of a field is not what its name says
 };
 std::string_view fault_name(Fault fault);
 
@@ -50,6 +52,9 @@ struct Verdict {
 struct VerifyOptions {
   InputOptions input;
   std::vector<std::string> expected_fields;
+  // Judges the content of a field; no function: content is not looked at. What it refuses is a problem, and
+  // repair leaves out its sample.
+  std::function<Status(std::string_view field, std::string_view bytes)> check_content;
 };
 
 Result<Verdict> verify_shard(const std::string& shard, const VerifyOptions& options);

@@ -163,7 +163,7 @@ TEST(GrouperTest, AKeyThatReturnsIsAnErrorThatSaysWhere) {
   EXPECT_EQ(error.code(), Code::kCorrupt);
   EXPECT_EQ(error.message(),
             "test.tar: key \"a\" returns at byte 2048 after other keys: its sample is scattered");
-  EXPECT_NE(error.hint().find("millrace tar verify --gather"), std::string::npos);
+  EXPECT_NE(error.hint().find("millrace tar cat --gather"), std::string::npos);
 }
 
 TEST(GrouperTest, AKeyThatReturnsIsFoundInAnyOrderOfKeys) {

@@ -1,6 +1,7 @@
 // Groups with their bytes.
 #include "tar/sample.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/text.h"
@@ -13,6 +14,15 @@ const Field* Sample::find(std::string_view field) const {
     if (candidate.field == field) return &candidate;
   }
   return nullptr;
+}
+
+std::string names_of_fields(std::span<const Field> fields) {
+  constexpr size_t kMostNames = 20;
+  std::vector<std::string> names;
+  for (const Field& field : fields.first(std::min(fields.size(), kMostNames)))
+    names.push_back(printable(field.field));
+  if (fields.size() > kMostNames) names.push_back(fmt::format("{} more", fields.size() - kMostNames));
+  return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
 }
 
 Status append_blocks(std::string& into, const Sample& sample) {

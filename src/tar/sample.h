@@ -40,6 +40,9 @@ struct Sample {
   const Field* find(std::string_view field) const;
 };
 
+// "jpg, cls", for an error that says what could have been asked for.
+std::string names_of_fields(std::span<const Field> fields);
+
 // A sample as tar blocks that mean the same anywhere: its own where it is copyable, new ones otherwise.
 Status append_blocks(std::string& into, const Sample& sample);
 

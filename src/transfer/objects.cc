@@ -301,20 +301,37 @@ Result<std::vector<Part>> list_parts(const Location& object, const std::string& 
   }
 }
 
+Result<std::vector<UploadSummary>> list_uploads(const Location& prefix) {
+  std::vector<UploadSummary> uploads;
+  std::string key_marker, id_marker;
+  while (true) {
+    std::string query = "uploads=&encoding-type=url&prefix=" + encoded(prefix.key);
+    if (!key_marker.empty())
+      query += "&key-marker=" + encoded(key_marker) + "&upload-id-marker=" + encoded(id_marker);
+    const XmlElement root =
+        MR_TRY(call_for_xml(prefix, make_request("GET", prefix.store->url(prefix.bucket, "", query))));
+    const bool is_encoded = root.get("EncodingType") == "url";
+    for (const XmlElement& node : root.children) {
+      if (node.name != "Upload") continue;
+      uploads.push_back({MR_TRY(key_text(node.get("Key"), is_encoded)), std::string(node.get("UploadId")),
+                         iso_date_ms(node.get("Initiated"))});
+    }
+    const std::string next = MR_TRY(key_text(root.get("NextKeyMarker"), is_encoded));
+    const std::string next_id(root.get("NextUploadIdMarker"));
+    const bool stands = next == key_marker && next_id == id_marker;
+    if (root.get("IsTruncated") != "true" || next.empty() || stands) return uploads;
+    key_marker = next;
+    id_marker = next_id;
+  }
+}
+
 Result<std::optional<std::string>> find_upload(const Location& object) {
-  const std::string query = "uploads=&encoding-type=url&prefix=" + encoded(object.key);
-  const XmlElement root =
-      MR_TRY(call_for_xml(object, make_request("GET", object.store->url(object.bucket, "", query))));
-  const bool is_encoded = root.get("EncodingType") == "url";
   std::optional<std::string> latest;
-  std::string latest_begun;
-  for (const XmlElement& node : root.children) {
-    if (node.name != "Upload") continue;
-    const std::string begun(node.get("Initiated"));
-    const std::string key = MR_TRY(key_text(node.get("Key"), is_encoded));
-    if (key != object.key || (latest && begun < latest_begun)) continue;
-    latest = node.get("UploadId");
-    latest_begun = begun;
+  int64_t latest_begun = 0;
+  for (UploadSummary& upload : MR_TRY(list_uploads(object))) {
+    if (upload.key != object.key || (latest && upload.begun_ms < latest_begun)) continue;
+    latest = std::move(upload.id);
+    latest_begun = upload.begun_ms;
   }
   return latest;
 }

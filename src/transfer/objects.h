@@ -81,6 +81,13 @@ struct PartSource {
 Result<Part> copy_part(const Location& object, const std::string& upload, int number,
                        const PartSource& source);
 Result<std::vector<Part>> list_parts(const Location& object, const std::string& upload);
+struct UploadSummary {
+  std::string key;
+  std::string id;
+  int64_t begun_ms = 0;
+};
+// All uploads under way whose key begins with that of `prefix`.
+Result<std::vector<UploadSummary>> list_uploads(const Location& prefix);
 Result<std::optional<std::string>> find_upload(const Location& object);  // the latest that is under way
 Status finish_upload(const Location& object, const std::string& upload, const std::vector<Part>& parts);
 Status abort_upload(const Location& object, const std::string& upload);

@@ -73,23 +73,28 @@ Result<std::optional<int64_t>> read_ms(const char* name, uint64_t least_seconds,
 
 }  // namespace
 
-Profile read_profile(std::string_view text, std::string_view section) {
-  Profile profile;
-  bool inside = false;
+std::map<std::string, Profile> read_profiles(std::string_view text) {
+  std::map<std::string, Profile> profiles;
+  Profile* inside = nullptr;
   while (!text.empty()) {
     const size_t end = std::min(text.find('\n'), text.size());
     const std::string_view line = trim(text.substr(0, end), kBlanks);
     text.remove_prefix(std::min(end + 1, text.size()));
     if (line.starts_with('[')) {
-      inside = line == fmt::format("[{}]", section);
+      const bool closed = line.ends_with(']');
+      inside = closed ? &profiles[std::string(line.substr(1, line.size() - 2))] : nullptr;
       continue;
     }
     const size_t equals = line.find('=');
-    if (!inside || line.starts_with('#') || equals == std::string_view::npos) continue;
-    profile.insert_or_assign(std::string(trim(line.substr(0, equals), kBlanks)),
+    if (inside == nullptr || line.starts_with('#') || equals == std::string_view::npos) continue;
+    inside->insert_or_assign(std::string(trim(line.substr(0, equals), kBlanks)),
                              std::string(trim(line.substr(equals + 1), kBlanks)));
   }
-  return profile;
+  return profiles;
+}
+
+Profile read_profile(std::string_view text, std::string_view section) {
+  return read_profiles(text)[std::string(section)];
 }
 
 Result<Settings> read_settings() {
@@ -103,6 +108,7 @@ Result<Settings> read_settings() {
         .with_hint("set both, or neither");
   }
   if (!access.empty()) settings.credentials = net::Credentials{access, secret, "", "us-east-1"};
+  settings.aliases = MR_TRY(read_aliases());
   read_aws_settings(settings);
   settings.ca_file = environment("MILLRACE_CA_FILE");
   if (const auto ms = MR_TRY(read_ms("MILLRACE_TIMEOUT", 1, "how long a store may be silent, such as 30s"))) {
@@ -171,19 +177,34 @@ Result<Location> Stores::find_default() {
   return Location{store, "", "", endpoint};
 }
 
+Result<Location> Stores::find_store(const net::Url& url) {
+  if (url.scheme == "mr") return find_default();
+  Location location;
+  if (url.scheme == "s3") {
+    const std::string endpoint = settings_.aws_endpoint.empty()
+                                     ? fmt::format("https://s3.{}.amazonaws.com", settings_.aws_region)
+                                     : settings_.aws_endpoint;
+    const net::Url parsed = MR_TRY(net::parse_url(endpoint).within("AWS_ENDPOINT_URL"));
+    location.store = MR_TRY(open("s3://", parsed, settings_.aws_credentials));
+    return location;
+  }
+  const std::string name = url.scheme.substr(kAliasScheme.size());
+  const auto alias = std::ranges::find(settings_.aliases, name, &Alias::name);
+  if (alias == settings_.aliases.end()) {
+    return make_error(Code::kNotFound, "there is no alias {}", name)
+        .with_hint("millrace alias list shows them, millrace alias set makes one");
+  }
+  const net::Url endpoint = MR_TRY(net::parse_url(alias->endpoint));
+  location.store = MR_TRY(
+      open(url.scheme + "://", endpoint, alias->credentials ? alias->credentials : settings_.credentials));
+  return location;
+}
+
 Result<Location> Stores::find(std::string_view address) {
   const net::Url url = MR_TRY(net::parse_url(address));
   Location location;
-  if (url.scheme == "mr" || url.scheme == "s3") {
-    if (url.scheme == "mr") {
-      location = MR_TRY(find_default());
-    } else {
-      const std::string endpoint = settings_.aws_endpoint.empty()
-                                       ? fmt::format("https://s3.{}.amazonaws.com", settings_.aws_region)
-                                       : settings_.aws_endpoint;
-      const net::Url parsed = MR_TRY(net::parse_url(endpoint).within("AWS_ENDPOINT_URL"));
-      location.store = MR_TRY(open("s3://", parsed, settings_.aws_credentials));
-    }
+  if (url.scheme != "http" && url.scheme != "https") {
+    location = MR_TRY(find_store(url));
     location.bucket = url.host;
     if (url.path.size() > 1) location.key = MR_TRY(net::percent_decode(url.path.substr(1)));
     location.url = location.store->url(location.bucket, location.key);

@@ -2,6 +2,7 @@
 //
 //   http(s)://host/bucket/key  that host; keys from MILLRACE_ACCESS_KEY and MILLRACE_SECRET_KEY, if set
 //   mr://bucket/key            the store at MILLRACE_ENDPOINT (http://127.0.0.1:9400); the same keys
+//   mr+prod://bucket/key       the store that the alias prod stands for (aliases.h)
 //   s3://bucket/key            AWS_ENDPOINT_URL or Amazon; keys from the environment or ~/.aws
 //
 // TLS: MILLRACE_CA_FILE names authorities to trust, MILLRACE_INSECURE_TLS trusts any certificate.
@@ -16,9 +17,11 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "net/client.h"
+#include "transfer/aliases.h"
 
 namespace millrace::transfer {
 
@@ -26,6 +29,7 @@ namespace millrace::transfer {
 struct Settings {
   std::string endpoint = "http://127.0.0.1:9400";
   std::optional<net::Credentials> credentials;
+  std::vector<Alias> aliases;
   std::string aws_endpoint;  // empty: Amazon
   std::optional<net::Credentials> aws_credentials;
   std::string aws_region = "us-east-1";
@@ -38,6 +42,7 @@ Result<Settings> read_settings();
 // The settings of one section in the text of ~/.aws/credentials or ~/.aws/config.
 using Profile = std::map<std::string, std::string>;
 Profile read_profile(std::string_view text, std::string_view section);
+std::map<std::string, Profile> read_profiles(std::string_view text);  // by section
 
 class Store {
  public:
@@ -77,6 +82,7 @@ class Stores {
   Result<Location> find_default();  // the store of mr://, no bucket
 
  private:
+  Result<Location> find_store(const net::Url& url);  // of an address that names a bucket
   Result<Store*> open(const std::string& shown, const net::Url& endpoint,
                       std::optional<net::Credentials> credentials);
 

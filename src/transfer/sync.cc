@@ -137,6 +137,7 @@ Result<CopyReport> copy_all(const std::vector<Copy>& copies, const TransferOptio
                                       : std::move(failure).within(copies[i].from.text()));
       return {};
     }
+    if (options.progress != nullptr) options.progress->add(0, 1);
     ++report.copied;
     report.bytes += done->bytes;
     report.resumed_bytes += done->resumed_bytes;

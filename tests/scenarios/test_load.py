@@ -197,3 +197,10 @@ def test_bad_samples_fail_are_left_out_or_replaced(millrace, tmp_path):
     assert (skipped["samples"], skipped["faults"]) == (19, 1)
     assert "left out: bad.tar: sample 13" in millrace("load", "bad.tar", "--spec", "label:cls", "--on-error", "skip").err
     assert loaded(millrace, "bad.tar", "--spec", "label:cls", "--on-error", "substitute")["samples"] == 20
+
+
+def test_no_batch_because_of_the_end_is_told(millrace, tmp_path):
+    small_shard(tmp_path / "few.tar", 3)
+    warned = millrace("load", "few.tar", "--batch", "64", "--end", "drop")
+    assert "warning: there was no batch: --end drop leaves out" in warned.err and "batch=64" in warned.err
+    assert "no batch" not in millrace("load", "few.tar", "--batch", "3", "--end", "drop").err

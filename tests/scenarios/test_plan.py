@@ -105,6 +105,7 @@ def test_sweep_shows_where_the_bottleneck_changes(millrace, plan):
     assert [(row["value"], row["limit"]) for row in rows] == [
         ("1", "drives of shelf"), ("5", "interfaces of shelf"), ("9", "interfaces of shelf")]
     xml.etree.ElementTree.parse(millrace.directory / "sweep.svg")
+    assert ">from here on limited by the " in (millrace.directory / "sweep.svg").read_text()
     for wrong in ("store.shelf.drives", "store.shelf.drives=", "store.nobody.drives=1", "store.shelf.drives=0..1"):
         assert millrace("plan", "sweep", plan, "--vary", wrong, code=2).text == ""
 
@@ -152,3 +153,22 @@ def test_the_examples_are_plans(millrace, name):
 @pytest.mark.parametrize("verb", ["check", "size", "place", "sweep", "show", "simulate", "parts"])
 def test_every_verb_has_examples(millrace, verb):
     assert "Examples:" in millrace("plan", verb, "--help").text
+
+
+def test_size_knows_models_on_gpus_by_name(millrace, tmp_path):
+    [row] = millrace.json("plan", "size", "--gpus", "8", "--gpu", "resnet50-h100", "--drive", "nvme", "-o", "made.toml")
+    assert row["stored_bytes_per_second"] == pytest.approx(8 * 400 / 0.224 * 114_660) and row["drives"] >= 1
+    [checked] = millrace.json("plan", "check", "made.toml")
+    assert checked["gpu_utilisation"] == 1
+    refused = millrace("plan", "size", "--gpu", "resnet50-h10", code=2).err
+    assert 'no gpu is called "resnet50-h10"' in refused and 'did you mean "resnet50-h100"' in refused and "unet3d-b200" in refused
+
+
+def test_pictures_fit_slides_and_red_is_for_what_keeps_gpus_waiting(millrace, plan, tmp_path):
+    busy = ["--set", "store.shelf.interfaces=4", "--set", "store.shelf.drives=40"]
+    for words, red in [([], True), (busy, False)]:
+        millrace("plan", "show", plan, *words, "-o", "flow.svg")
+        drawn = (tmp_path / "flow.svg").read_text()
+        width, height = map(int, re.search(r'viewBox="0 0 (\d+) (\d+)"', drawn).groups())
+        assert abs(width - height * 16 / 9) <= 2
+        assert ("#c62828" in drawn) == red and "dashed: could carry more than is drawn" in drawn

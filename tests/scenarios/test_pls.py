@@ -1,8 +1,11 @@
 """millrace pls without MPI: what a simulation says, and its picture."""
+import re
 import shutil
 import xml.etree.ElementTree
 
 import pytest
+
+from archives import put
 
 SIMULATE = ("pls", "simulate", "--samples", "6000", "--ranks", "8", "--epochs", "6")
 
@@ -73,3 +76,15 @@ def test_what_unequal_ranks_leave_out_is_told_and_can_be_levelled(millrace, tmp_
     millrace("pls", "redeal", "by-shard", "--ranks", 4)
     held = [one["samples"] for one in millrace.json("pls", "stat", "by-shard")[0]["per_rank"]]
     assert held == [15, 15, 15, 15] and millrace.json("pls", "verify", "by-shard")[0]["faults"] == []
+
+
+def test_curves_of_a_plot_are_told_apart_and_their_names_do_not_cover_each_other(millrace, tmp_path):
+    names = [f"run{number:02}" for number in range(12)]
+    for number, name in enumerate(names):
+        put(tmp_path / f"{name}.jsonl", "".join(f'{{"epoch": {epoch}, "loss": {5 if number == 0 else 1}}}\n' for epoch in range(3)))
+    millrace("pls", "plot", *[f"{name}.jsonl" for name in names], "--figure", "loss", "-o", "loss.svg")
+    drawn = (tmp_path / "loss.svg").read_text()
+    strokes = re.findall(r'<polyline [^>]*(stroke="#[0-9a-f]+")[^>]*?(?: (stroke-dasharray="[^"]*"))?/>', drawn)
+    assert len(strokes) == 12 and len(set(strokes)) == 12
+    places = sorted((float(y), float(x)) for x, y in re.findall(r'<text x="([0-9.]+)" y="([0-9.]+)"[^>]*>run', drawn))
+    assert len({x for _, x in places}) == 1 and all(b - a >= 14 for (a, _), (b, _) in zip(places, places[1:]))

@@ -132,7 +132,7 @@ def test_mistakes_in_a_tsv_manifest_are_told_with_their_line(millrace, tmp_path,
 
 
 @pytest.mark.parametrize("text,line", [
-    ("nonsense\n", 1), ('["a"]\n', 1), (GOOD_JSON + '{"txt": "x"}\n', 2), (GOOD_JSON + '{"__key__": 5, "txt": "x"}\n', 2), (GOOD_JSON * 2, 2),
+    ("nonsense\n", 1), ('["a"]\n', 1), (GOOD_JSON + '{"txt": "x"}\n', 2), (GOOD_JSON + '{"__key__": 5.5, "txt": "x"}\n', 2), (GOOD_JSON * 2, 2),
     (GOOD_JSON + '{"__key__": "a.b", "txt": "x"}\n', 2), (GOOD_JSON + '\n{"__key__": "", "txt": "x"}\n', 3), ('{"__key__": "1"}\n', 1),
     ('{"__key__": "1", "TXT": "x"}\n', 1), ('{"__key__": "1", "a/b": "x"}\n', 1), ('{"__key__": "1", "__x__": "x"}\n', 1),
     ('{"__key__": "1", "": "x"}\n', 1), ('{"__key__": "1", "txt": null}\n', 1), ('{"__key__": "1", "txt": ["x"]}\n', 1),
@@ -260,3 +260,62 @@ def test_strict_order_refuses_scattered_samples_and_gathering_tools_take_them(mi
     shuffled = read_samples(tmp_path / "shuffled.tar")
     assert sorted(sample.key for sample in shuffled) == sorted(first) and [sample.key for sample in shuffled] != first
     assert all(set(sample.fields) == {"jpg", "cls"} for sample in shuffled)
+
+
+# -- shard: annotations --------------------------------------------------------------------------------------
+
+COCO = {"info": {"year": 2017}, "categories": [{"id": 1, "name": "cat"}],
+        "images": [{"id": 139, "file_name": "000139.jpg", "width": 4, "height": 3}, {"id": 285, "file_name": "sub/000285.JPG", "width": 5, "height": 6}],
+        "annotations": [{"id": 1, "image_id": 285, "category_id": 1, "bbox": [1.5, 2, 3, 4]}, {"id": 2, "image_id": 139, "category_id": 1, "segmentation": [[1, 2]]},
+                        {"id": 3, "image_id": 285, "category_id": 1}]}
+
+
+def coco_images(top):
+    put(top / "000139.jpg", "one")
+    put(top / "sub" / "000285.JPG", "two")
+
+
+@pytest.mark.parametrize("columns", [["--key", "id", "--file", "file_name"], []])
+def test_annotations_as_coco_has_them_become_the_field_json(millrace, tmp_path, columns):
+    coco_images(tmp_path / "images")
+    put(tmp_path / "instances.json", json.dumps(COCO))
+    millrace("shard", "instances.json", *columns, "--root", "images", "-o", "out.tar")
+    first, second = read_samples(tmp_path / "out.tar")
+    assert (first.key, first.fields["jpg"], second.key, second.fields["jpg"]) == ("139", b"one", "285", b"two")
+    assert json.loads(first.fields["json"]) == {**COCO["images"][0], "annotations": [COCO["annotations"][1]]}
+    assert json.loads(second.fields["json"]) == {**COCO["images"][1], "annotations": [COCO["annotations"][0], COCO["annotations"][2]]}
+
+
+def test_rows_with_whole_numbers_as_keys_and_nested_annotations_are_taken(millrace, tmp_path):
+    coco_images(tmp_path)
+    rows = [{**image, "annotations": [{"bbox": [1, 2]}]} for image in COCO["images"]]
+    put(tmp_path / "rows.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    millrace("shard", "rows.jsonl", "--key", "id", "--file", "file_name", "-o", "out.tar")
+    assert [(sample.key, json.loads(sample.fields["json"])) for sample in read_samples(tmp_path / "out.tar")] == [(str(row["id"]), row) for row in rows]
+    put(tmp_path / "keys.jsonl", '{"__key__": 7, "cls": 1}\n')
+    millrace("shard", "keys.jsonl", "-o", "keys.tar")
+    assert [sample.key for sample in read_samples(tmp_path / "keys.tar")] == ["7"]
+
+
+@pytest.mark.parametrize("change, said", [
+    (lambda coco: coco["annotations"].append({"image_id": 7}), "annotation 4: image_id 7 is no id of an image"),
+    (lambda coco: coco["annotations"].append({"id": 7}), "annotation 4: has no image_id"),
+    (lambda coco: coco["images"].append({"id": 139, "file_name": "a.jpg"}), 'image 3: key "139" came before'),
+    (lambda coco: coco["images"].append({"id": 9}), "image 3: has no text file_name"),
+    (lambda coco: coco["images"].append({"id": 9, "file_name": "noending"}), 'image 3: the file "noending" has no ending'),
+    (lambda coco: coco["images"].append({"file_name": "a.jpg"}), "image 3: has no text or whole number id"),
+    (lambda coco: coco.pop("images"), "neither a list nor an object with a list of images"),
+])
+def test_annotations_that_do_not_fit_are_refused(millrace, tmp_path, change, said):
+    coco_images(tmp_path)
+    coco = json.loads(json.dumps(COCO))
+    change(coco)
+    put(tmp_path / "instances.json", json.dumps(coco))
+    assert said in millrace("shard", "instances.json", "-o", "out.tar", code=2).err
+
+
+def test_columns_are_refused_where_nothing_is_named_by_them(millrace, tmp_path):
+    put(tmp_path / "a.tsv", "__key__\tcls\n1\t2\n")
+    assert "--key and --file are for JSON" in millrace("shard", "a.tsv", "--key", "id", "-o", "out.tar", code=2).err
+    put(tmp_path / "photos" / "1.jpg", "x")
+    assert "--key and --file need a manifest" in millrace("shard", "photos", "--file", "f", "-o", "out.tar", code=2).err

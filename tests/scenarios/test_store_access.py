@@ -430,3 +430,72 @@ def test_certificates_that_cannot_be_used_are_refused_at_start(tmp_path):
     (tmp_path / "junk.pem").write_text("junk")
     assert "junk.pem" in refused_start(tmp_path, "--tls-cert", str(tmp_path / "junk.pem"), "--tls-key", str(tmp_path / "key.pem"))
     assert refused_start(tmp_path, "--tls-cert", str(tmp_path / "none.pem"), "--tls-key", str(tmp_path / "key.pem"))
+
+
+# -- TLS in sentences ----------------------------------------------------------------------------------------
+
+NO_LIBRARY = re.compile("error:[0-9A-F]{8}|routines|PEM lib|wrong version|SSL_|tls_process", re.IGNORECASE)
+
+
+def make_expired(directory):
+    (directory / "ca.conf").write_text(f"[ca]\ndefault_ca=c\n[c]\ndatabase={directory}/index.txt\nserial={directory}/serial\nnew_certs_dir={directory}\n"
+                                       "default_md=sha256\npolicy=p\nx509_extensions=e\n[p]\ncommonName=supplied\n[e]\nsubjectAltName=IP:127.0.0.1\n")
+    (directory / "index.txt").write_text("")
+    (directory / "serial").write_text("01\n")
+    subprocess.run(["openssl", "req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", directory / "old.key",
+                    "-out", directory / "old.csr", "-subj", "/CN=old"], check=True, capture_output=True)
+    subprocess.run(["openssl", "ca", "-batch", "-config", directory / "ca.conf", "-selfsign", "-keyfile", directory / "old.key", "-in", directory / "old.csr",
+                    "-out", directory / "old.pem", "-notext", "-startdate", "20200101000000Z", "-enddate", "20200201000000Z"], check=True, capture_output=True)
+
+
+def test_broken_certificates_and_keys_are_refused_with_a_sentence_and_a_next_step(tmp_path):
+    make_certificate(tmp_path, "one")
+    certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    (tmp_path / "other").mkdir()
+    make_certificate(tmp_path / "other", "two")
+    (tmp_path / "junk.pem").write_text("junk")
+    (tmp_path / "cut.pem").write_text(certificate.read_text()[:120] + "\n-----END CERTIFICATE-----\n")
+    (tmp_path / "cutkey.pem").write_text(key.read_text()[:60] + "\n-----END PRIVATE KEY-----\n")
+    subprocess.run(["openssl", "pkey", "-in", key, "-aes128", "-passout", "pass:secret", "-out", tmp_path / "locked.pem"], check=True, capture_output=True)
+    for one, other, said in [(tmp_path / "junk.pem", key, "junk.pem has no certificate in PEM form"),
+                             (key, certificate, "are --tls-cert and --tls-key exchanged?"),
+                             (tmp_path / "cut.pem", key, "the certificate " + str(tmp_path / "cut.pem") + " is damaged"),
+                             (certificate, tmp_path / "junk.pem", "junk.pem has no key in PEM form"),
+                             (certificate, tmp_path / "cutkey.pem", "cutkey.pem is damaged"),
+                             (certificate, tmp_path / "locked.pem", "is locked with a passphrase"),
+                             (certificate, tmp_path / "other" / "key.pem", "does not belong to the certificate"),
+                             (tmp_path / "none.pem", key, "No such file or directory")]:
+        refused = refused_start(tmp_path, "--tls-cert", str(one), "--tls-key", str(other))
+        assert said in refused and not NO_LIBRARY.search(refused), refused
+
+
+def test_who_speaks_the_wrong_protocol_or_meets_a_bad_certificate_is_told_what_to_do(tmp_path, monkeypatch):
+    monkeypatch.delenv("MILLRACE_CA_FILE", raising=False)
+    millrace = Millrace(tmp_path)
+    make_expired(tmp_path)
+    (tmp_path / "plain").mkdir()
+    secure, plain = Node(tmp_path, "--tls", "self-signed"), Node(tmp_path / "plain")
+    try:
+        start_encrypted(secure)
+        plain.start()
+        wrong = secure.ask("GET", "/train/x")
+        assert wrong.status == 400 and b"this port speaks TLS: begin the address with https://" in wrong.body
+        refused = [millrace("ls", f"http://127.0.0.1:{secure.port}/", code=None), millrace("ls", f"https://127.0.0.1:{plain.port}/", code=None),
+                   millrace("ls", f"https://127.0.0.1:{secure.port}/", code=None),
+                   millrace("ls", "--ca-file", tmp_path / "data" / "self-signed.crt", f"https://127.1:{secure.port}/", code=None)]
+        for one, said in zip(refused, ["https:// instead of http://", "http:// instead of https://", "self-signed and not trusted", "is for another name than 127.1"]):
+            assert one.code != 0 and said in one.err and not NO_LIBRARY.search(one.err), one.err
+        millrace("ls", "--ca-file", tmp_path / "data" / "self-signed.crt", f"https://127.0.0.1:{secure.port}/")
+        secure.stop()
+        (tmp_path / "old").mkdir()
+        expired = start_encrypted(Node(tmp_path / "old", "--tls-cert", tmp_path / "old.pem", "--tls-key", tmp_path / "old.key"))
+        try:
+            assert "the certificate expired on Feb  1 00:00:00 2020 GMT" in expired.said()
+            assert re.search(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z millrace: warning: ", expired.said(), re.MULTILINE)
+            said = millrace("ls", "--ca-file", tmp_path / "old.pem", f"https://127.0.0.1:{expired.port}/", code=None).err
+            assert "its certificate has expired" in said and not NO_LIBRARY.search(said)
+        finally:
+            expired.stop()
+    finally:
+        secure.stop()
+        plain.stop()

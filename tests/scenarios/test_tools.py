@@ -232,3 +232,53 @@ def test_a_closed_standard_error_harms_nothing(millrace, tmp_path):
     subprocess.run(["sh", "-c", '"$0" tar map in.tar -o out.tar -c true 2>&-', millrace.binary], cwd=tmp_path, check=True)
     assert sample_set(read_samples(tmp_path / "out.tar")) == sample_set(read_samples(tmp_path / "in.tar"))
     assert millrace.json("tar", "verify", "out.tar")[0]["ok"]
+
+
+# -- words that are no verb ----------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("words, said", [
+    (["lss"], ['millrace has no verb "lss"', "try: millrace ls"]),
+    (["verify", "x.tar"], ['millrace has no verb "verify"', "millrace tar verify"]),
+    (["tar", "verfy", "x.tar"], ['millrace tar has no verb "verfy"', "try: millrace tar verify"]),
+    (["--json", "--ca-file", "f", "tar", "stats"], ['millrace tar has no verb "stats"', "millrace tar stat"]),
+    (["help", "tar", "kat"], ['millrace tar has no verb "kat"', "millrace tar cat"]),
+    (["zzzzzzzzz"], ['millrace has no verb "zzzzzzzzz"', "millrace --help"]),
+])
+def test_a_mistyped_verb_is_named_with_the_nearest_ones(millrace, words, said):
+    refused = millrace(*words, code=2)
+    assert all(one in refused.err for one in said), refused.err
+
+
+def test_help_is_also_a_verb(millrace):
+    assert millrace("help").text == millrace("--help").text
+    assert millrace("help", "tar").text == millrace("tar", "--help").text
+    assert millrace("help", "tar", "cat").text == millrace("tar", "cat", "--help").text
+
+
+# -- fields and indexes --------------------------------------------------------------------------------------
+
+def test_a_field_that_a_sample_lacks_is_told_with_those_that_it_has(millrace, tmp_path):
+    write_members(tmp_path / "in.tar", [("a.jpg", b"1"), ("a.cls", b"2")])
+    assert 'sample "a" has no field jpgg; it has jpg, cls' in millrace("tar", "cat", "-f", "jpgg", "in.tar", "-o", "out.tar", code=1).err
+    assert 'sample "a" has no field score; it has jpg, cls' in millrace("tar", "sort", "--by", "score", "in.tar", "-o", "out.tar", code=1).err
+
+
+def test_an_index_lies_only_beside_a_shard_under_its_final_name(millrace, tmp_path):
+    write_members(tmp_path / "in.tar", [("a.txt", b"1")])
+    for name in ("out.tar.tmp", "out", ".out.tar"):
+        millrace("tar", "cat", "in.tar", "-o", name)
+        assert (tmp_path / name).exists() and not (tmp_path / f"{name}.mri").exists()
+    millrace("tar", "cat", "in.tar", "-o", "out.tar")
+    assert (tmp_path / "out.tar.mri").exists()
+
+
+def test_a_dry_run_of_the_shard_tools_counts_and_writes_nothing(millrace, tmp_path):
+    small_shard(tmp_path / "in.tar", 6)
+    before = sorted(os.listdir(tmp_path))
+    for words in (["cat"], ["split", "--max-samples", "2"], ["sort"], ["shuffle"], ["map", "-c", "true"]):
+        report = millrace.json("tar", *words, "-n", "in.tar", "-o", "out-%06d.tar")[0]
+        assert report["dry_run"] and report["samples"] == 6
+    assert "would write 1 shard, 6 samples" in millrace("tar", "merge", "-n", "in.tar", "-o", "out.tar").err
+    assert "would extract" in millrace("tar", "extract", "-n", "in.tar", "-d", "out").err
+    assert "would write in.tar.mri" in millrace("tar", "index", "-n", "in.tar").text
+    assert sorted(os.listdir(tmp_path)) == before

@@ -2,10 +2,15 @@
 import os
 import re
 import signal
+import stat
 import subprocess
 import time
+import urllib.request
 
 import pytest
+
+from archives import small_shard
+from store_client import wait_until
 
 
 @pytest.fixture
@@ -255,3 +260,157 @@ def test_large_copies_inside_a_store_are_made_in_parts(millrace, node, tmp_path)
     assert row["headers"]["content-type"] == "x/y" and row["headers"]["x-amz-meta-made"] == "today"
     tail = subprocess.run(["curl", "-sf", "-r", "-8", f"{node}/b/two"], check=True, capture_output=True).stdout
     assert tail == b"\0\0\0there"
+
+
+# -- uploads under way, dry runs, watching, aliases ----------------------------------------------------------
+
+def begin_upload(address, key, part=b""):
+    with urllib.request.urlopen(urllib.request.Request(f"{address}/train/{key}?uploads", method="POST")) as answer:
+        upload = re.search(rb"<UploadId>(.*)</UploadId>", answer.read()).group(1).decode()
+    if part:
+        urllib.request.urlopen(urllib.request.Request(f"{address}/train/{key}?partNumber=1&uploadId={upload}", data=part, method="PUT")).close()
+    return upload
+
+
+def test_uploads_under_way_are_listed_and_aborted(millrace, node, tmp_path):
+    millrace("mb", "mr://train")
+    write(tmp_path / "whole", 10)
+    millrace("put", "whole", "mr://train/a/one")
+    uploads = {key: begin_upload(node, key, part) for key, part in [("a/one", b"x" * 1000), ("a/two", b""), ("b/three", b"")]}
+    rows = millrace.json("ls", "--incomplete", "mr://train")
+    assert {row["key"]: row["upload"] for row in rows} == uploads and rows[0]["size"] == 1000 and rows[0]["parts"] == 1
+    assert [row["key"] for row in millrace.json("ls", "--incomplete", "mr://train/a/t*")] == ["a/two"]
+    assert "a/one" in millrace("ls", "--incomplete", node).text
+    assert "add -r" in millrace("rm", "--incomplete", "mr://train", code=2).err
+    assert "no upload is under way" in millrace("rm", "--incomplete", "mr://train/a", code=1).err
+    assert millrace("rm", "-n", "--incomplete", "-r", "mr://train/a/").text.count("would abort the upload of") == 2
+    millrace("rm", "--incomplete", "mr://train/a/one")
+    assert [row["key"] for row in millrace.json("ls", "--incomplete", "mr://train")] == ["a/two", "b/three"]
+    assert millrace.json("rm", "-r", "--incomplete", "mr://train")[0] == {"aborted": 2}
+    assert millrace.json("ls", "--incomplete", "mr://train") == []
+    assert millrace("cat", "mr://train/a/one").out == (tmp_path / "whole").read_bytes()
+
+
+def test_a_dry_run_says_what_would_be_done_and_does_nothing(millrace, node, tmp_path):
+    write(tmp_path / "d" / "x", 10)
+    millrace("mb", "mr://train")
+    millrace("put", "d/x", "mr://train/there")
+    before = millrace("ls", "-r", "mr://train").text
+    for words, said in [(["put", "-n", "d/x", "mr://train/new"], "would copy d/x to mr://train/new"),
+                        (["get", "-n", "mr://train/there", "back"], "would copy mr://train/there to back"),
+                        (["cp", "--dry-run", "mr://train/there", "mr://train/copy"], "would copy mr://train/there to mr://train/copy"),
+                        (["sync", "-n", "--delete", "d", "mr://train"], "would copy x\nwould remove there"),
+                        (["rm", "-n", "mr://train/there"], "would remove mr://train/there"),
+                        (["rb", "-n", "--force", "mr://train"], "would remove mr://train/there\nwould remove mr://train\n"),
+                        (["mb", "-n", "mr://other"], "would make mr://other"),
+                        (["bucket", "-n", "train", "--anonymous-read", "on"], "would change train"),
+                        (["drives", "drain", "-n", "/mnt/a"], "would drain the drive /mnt/a"),
+                        (["keys", "create", "-n", "--admin", "--data", "keys"], "would make a key")]:
+        assert said in millrace(*words).text
+    assert millrace("ls", "-r", "mr://train").text == before and not (tmp_path / "back").exists()
+    assert [row["bucket"] for row in millrace.json("ls")] == ["train"]
+    assert not (tmp_path / "keys" / "keys.json").exists()
+
+
+def test_sync_goes_on_watching(millrace, node, tmp_path):
+    write(tmp_path / "tree" / "first", 10)
+    millrace("mb", "mr://train")
+    watching = millrace.popen("sync", "--watch", "--interval", "0.1", "--delete", "tree", "mr://train/t", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        def keys():
+            return [row["key"] for row in millrace.json("ls", "-r", "mr://train")]
+        wait_until(lambda: keys() == ["t/first"])
+        write(tmp_path / "tree" / "sub" / "second", 20)
+        wait_until(lambda: keys() == ["t/first", "t/sub/second"])
+        (tmp_path / "tree" / "first").unlink()
+        wait_until(lambda: keys() == ["t/sub/second"])
+        assert watching.poll() is None
+    finally:
+        watching.terminate()
+        watching.wait(timeout=60)
+
+
+@pytest.fixture
+def aliases(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    return tmp_path / "config" / "millrace" / "aliases"
+
+
+def test_an_alias_stands_for_a_store_wherever_addresses_do(millrace, node, aliases, tmp_path, monkeypatch):
+    monkeypatch.setenv("MILLRACE_ENDPOINT", "http://127.0.0.1:1")
+    millrace("alias", "set", "prod", node)
+    assert stat.S_IMODE(aliases.stat().st_mode) == 0o600
+    assert millrace.json("alias", "list") == [{"alias": "prod", "endpoint": node + "/", "access_key": ""}]
+    millrace("mb", "prod/train")
+    write(tmp_path / "odd %41+ name", 100)
+    millrace("put", "odd %41+ name", "prod/train/p/")
+    assert "p/odd %41+ name" in millrace("ls", "-r", "prod/train").text and "train" in millrace("ls", "prod").text
+    small_shard(tmp_path / "s.tar", 4)
+    millrace("tar", "split", "s.tar", "--max-samples", "2", "-o", "prod/train/s-%06d.tar")
+    assert len(millrace.json("tar", "ls", "prod/train/s-{000000..000001}.tar")) == 4
+    millrace("load", "prod/train/s-*.tar", "--batch", "2")
+    millrace("sync", "prod/train/p", "copied")
+    assert (tmp_path / "copied" / "odd %41+ name").exists()
+    assert "train" in millrace("bucket", "--endpoint", "prod").text
+    assert "mr+prod://train/nothing does not exist" in millrace("rm", "prod/train/nothing", code=1).err
+    (tmp_path / "prod").mkdir()
+    refused = millrace("put", "prod/x", "prod/train/", code=2).err
+    assert "may be a file here or an object of the store prod" in refused and "./prod/x" in refused
+    millrace("ls", "prod/train")
+    millrace("alias", "remove", "prod")
+    assert "there is no alias" in millrace("alias", "remove", "prod", code=1).err and millrace.json("alias", "list") == []
+
+
+def test_the_keys_of_an_alias_are_its_own_and_nobody_elses_to_read(millrace, aliases, tmp_path, monkeypatch):
+    for name in ("MILLRACE_ACCESS_KEY", "MILLRACE_SECRET_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    made = dict(line.split("=", 1) for line in millrace("keys", "create", "--admin", "--data", "locked").text.splitlines())
+    locked = millrace.popen("up", "--data", tmp_path / "locked", "--listen", "127.0.0.1:0", stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    try:
+        address = re.search(r"http://127\.0\.0\.1:\d+", locked.stdout.readline().decode()).group(0)
+        millrace("alias", "set", "mine", address, made["MILLRACE_ACCESS_KEY"], stdin=made["MILLRACE_SECRET_KEY"].encode() + b"\n")
+        millrace("alias", "set", "nobody", address)
+        millrace("mb", "mine/train")
+        assert millrace("ls", "nobody/train", code=None).code != 0 and millrace("ls", address, code=None).code != 0
+        assert made["MILLRACE_SECRET_KEY"] not in millrace("alias", "list").text
+        aliases.chmod(0o644)
+        assert "other users can read" in millrace("ls", "mine/train", code=None).err
+    finally:
+        locked.send_signal(signal.SIGTERM)
+        locked.wait(timeout=60)
+
+
+@pytest.mark.parametrize("words, said", [
+    (["set", "Prod", "http://h"], '"Prod" cannot be an alias'), (["set", "a/b", "http://h"], "cannot be an alias"),
+    (["set", "prod", "mr://x"], "is not the address of a store"), (["set", "prod", "http://h/bucket"], "is not the address of a store"),
+    (["set", "prod", "http://h", "KEY"], "the secret key of KEY is missing")])
+def test_an_alias_that_cannot_be_one_is_refused(millrace, aliases, words, said):
+    assert said in millrace("alias", *words, code=2).err and not aliases.exists()
+
+
+# -- colours -------------------------------------------------------------------------------------------------
+
+def seen_on_a_terminal(millrace, *words, **env):
+    """What a person would see, escape sequences and all."""
+    master, slave = os.openpty()
+    done = subprocess.run([millrace.binary, *map(str, words)], stdout=slave, stderr=slave, cwd=millrace.directory,
+                          env={**os.environ, "TERM": "xterm", "NO_COLOR": "", **env})
+    os.close(slave)
+    seen = b""
+    try:
+        while piece := os.read(master, 65536):
+            seen += piece
+    except OSError:  # the other end is closed
+        pass
+    os.close(master)
+    assert done.returncode is not None
+    return seen.decode()
+
+
+def test_colours_are_for_terminals_without_no_color(millrace, tmp_path):
+    small_shard(tmp_path / "s.tar", 2)
+    assert "\x1b[32mok\x1b[0m" in seen_on_a_terminal(millrace, "tar", "verify", "s.tar")
+    assert "\x1b[1;31mmillrace:\x1b[0m" in seen_on_a_terminal(millrace, "tar", "verify", "none.tar")
+    for env in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
+        assert "\x1b[3" not in seen_on_a_terminal(millrace, "tar", "verify", "s.tar", **env)
+    assert "\x1b" not in millrace("tar", "verify", "s.tar").text + millrace("tar", "verify", "none.tar", code=1).err

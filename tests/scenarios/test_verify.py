@@ -1,8 +1,10 @@
 """millrace tar index and verify: every kind of damage is found, and repair saves the rest."""
 import os
 import random
+import struct
 import subprocess
 import tarfile
+import zlib
 
 import pytest
 
@@ -290,3 +292,29 @@ def test_a_good_shard_is_not_repaired(millrace, tmp_path):
     small_shard(tmp_path / "in.tar")
     millrace("tar", "verify", "--repair", "in.tar")
     assert os.listdir(tmp_path) == ["in.tar"]
+
+
+# -- content -------------------------------------------------------------------------------------------------
+
+def png(width=3, height=2):
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    rows = b"".join(b"\0" + bytes(3 * width) for _ in range(height))
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
+            + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+
+
+def test_decode_finds_corrupt_and_empty_images(millrace, tmp_path):
+    cut = png()[:-20]
+    write_members(tmp_path / "in.tar", [("good.png", png()), ("good.cls", b"1"), ("empty.jpg", b""), ("text.jpg", b"404 not found"),
+                                        ("cut.PNG", cut), ("cut.cls", b"3"), ("fine.png", png())])
+    assert millrace.json("tar", "verify", "in.tar")[0]["ok"]
+    verdict = millrace.json("tar", "verify", "--decode", "in.tar", code=1)[0]
+    assert [problem["fault"] for problem in verdict["problems"]] == ["undecodable"] * 3
+    for problem, said in zip(verdict["problems"], ["empty.jpg at byte 2048: the image is empty", "its bytes are no JPEG, PNG or WebP", "cut.PNG"]):
+        assert said in problem["text"]
+    assert "undecodable: member empty.jpg" in millrace("tar", "verify", "--decode", "in.tar", code=1).text
+    assert "corrupt and empty images" in millrace("tar", "verify", "--help").text
+    millrace("tar", "verify", "--decode", "--repair", "in.tar", code=1)
+    assert [sample.key for sample in read_samples(tmp_path / "in.repaired.tar")] == ["good", "fine"]
+    assert millrace.json("tar", "verify", "--decode", "in.repaired.tar")[0]["ok"]
