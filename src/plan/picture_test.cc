@@ -153,7 +153,8 @@ TEST(PictureTest, ASweepIsReadable) {
       sweep_picture("sweep", "store.drives", sweep(document, "store.drives", values).take());
   expect_readable(svg);
   EXPECT_EQ(count_of(svg, "<polyline"), 2U);
-  EXPECT_EQ(count_of(svg, "limited by"), 2U);
+  EXPECT_EQ(count_of(svg, ": limited by"), 2U);
+  EXPECT_EQ(count_of(svg, "from here on limited by"), 1U);
 }
 
 }  // namespace
