@@ -305,20 +305,20 @@ def test_what_cannot_be_done_with_drives(tmp_path):
         assert drives.states() == {"a": "serving"}
 
 
-def test_a_drain_of_the_only_drive_refuses_writes_and_goes_on_when_another_comes(tmp_path):
+def test_the_last_drive_that_takes_objects_cannot_be_drained_until_another_comes(tmp_path):
     drives = Drives(tmp_path, "a")
     with drives.node as node:
         fill(node)
-        assert drives.change("drain", "a").status == 200
-        refused_put = node.put("/box/new", b"n" * 50_000)
-        assert refused_put.status in (503, 507), refused_put.body
-        ready = node.get("/-/ready")
-        assert ready.status == 503 and "no drive takes writes" in ready.json["message"] and "retry-after" in ready.headers
+        refused = drives.change("drain", "a")
+        assert refused.status == 400 and "last" in refused.json["message"] and "drives add" in refused.json["hint"], refused.body
+        assert node.put("/box/new", b"n" * 50_000).status == 200 and node.get("/-/ready").json == {"ready": True}
         check(node)
         assert drives.change("add", "b").status == 200
-        assert node.get("/-/ready").json == {"ready": True}
+        assert drives.change("drain", "a").status == 200
+        assert drives.change("drain", "b").status == 400
         wait_until(lambda: drives.change("remove", "a").status == 200)
         check(node)
+        assert node.get("/box/new").body == b"n" * 50_000
 
 
 def test_a_drain_ends_where_the_drive_is_added_again(tmp_path):
