@@ -311,14 +311,14 @@ def test_the_last_drive_that_takes_objects_cannot_be_drained_until_another_comes
         fill(node)
         refused = drives.change("drain", "a")
         assert refused.status == 400 and "last" in refused.json["message"] and "drives add" in refused.json["hint"], refused.body
-        assert node.put("/box/new", b"n" * 50_000).status == 200 and node.get("/-/ready").json == {"ready": True}
+        assert node.put("/other/new", b"n" * 50_000).status == 200 and node.get("/-/ready").json == {"ready": True}
         check(node)
         assert drives.change("add", "b").status == 200
         assert drives.change("drain", "a").status == 200
         assert drives.change("drain", "b").status == 400
         wait_until(lambda: drives.change("remove", "a").status == 200)
         check(node)
-        assert node.get("/box/new").body == b"n" * 50_000
+        assert node.get("/other/new").body == b"n" * 50_000
 
 
 def test_a_drain_ends_where_the_drive_is_added_again(tmp_path):
