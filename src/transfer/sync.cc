@@ -174,15 +174,28 @@ std::string prefix_of(const Location& root) {
   return root.key.empty() || root.key.ends_with('/') ? root.key : root.key + "/";
 }
 
+// CRC32C of the content in base64; empty where a store does not tell it.
+Result<std::string> crc_of(const Place& place) {
+  if (place.object) return MR_TRY(get_head(*place.object)).crc32c;
+  const MappedFile mapped = MR_TRY(MappedFile::open(place.path));
+  return net::to_base64(net::digest(net::DigestKind::kCrc32c, mapped.bytes()));
+}
+
 // Not different as far as can be told without reading the object.
-Result<bool> is_same(const TreeEntry& from, const TreeEntry& to, const Place& local, Compare compare) {
+Result<bool> is_same(const TreeEntry& from, const TreeEntry& to, const Copy& places, Compare compare) {
   if (from.size != to.size) return false;
   if (!from.etag.empty() && !to.etag.empty() && from.etag == to.etag) return true;
-  const std::string& etag = from.etag.empty() ? to.etag : from.etag;
-  const bool is_md5 = etag.size() == 32 && etag.find_first_not_of("0123456789abcdef") == std::string::npos;
-  if (compare == Compare::kContent && is_md5 && !local.object) {
-    const MappedFile mapped = MR_TRY(MappedFile::open(local.path));
-    return net::to_hex(net::digest(net::DigestKind::kMd5, mapped.bytes())) == etag;
+  if (compare == Compare::kContent) {
+    const Place& local = places.from.object ? places.to : places.from;
+    const std::string& etag = from.etag.empty() ? to.etag : from.etag;
+    const bool is_md5 = etag.size() == 32 && etag.find_first_not_of("0123456789abcdef") == std::string::npos;
+    if (is_md5 && !local.object) {
+      const MappedFile mapped = MR_TRY(MappedFile::open(local.path));
+      return net::to_hex(net::digest(net::DigestKind::kMd5, mapped.bytes())) == etag;
+    }
+    const std::string here = MR_TRY(crc_of(places.from));
+    const std::string there = here.empty() ? "" : MR_TRY(crc_of(places.to));
+    if (!there.empty()) return here == there;
   }
   // To the second: HTTP dates have no more.
   return to.modified_ms / 1000 >= from.modified_ms / 1000;
@@ -220,8 +233,8 @@ Result<SyncPlan> plan_sync(const Place& from, const Place& to, Compare compare) 
     }
     const auto other = there.find(name);
     if (other != there.end()) {
-      const Place local = place_below(from.object ? to : from, name);
-      if (MR_TRY(is_same(entry, other->second, local, compare))) {
+      const Copy places{place_below(from, name), place_below(to, name)};
+      if (MR_TRY(is_same(entry, other->second, places, compare))) {
         ++plan.same;
         continue;
       }

@@ -49,7 +49,7 @@ using Tree = std::map<std::string, TreeEntry>;
 Result<Tree> read_tree(const Place& root);  // a directory that does not exist is an empty tree
 Place place_below(const Place& root, const std::string& relative);
 
-enum class Compare { kTime, kContent };  // kContent: MD5 where the store knows it
+enum class Compare { kTime, kContent };  // kContent: by MD5 or CRC32C, where the store knows one
 struct SyncPlan {
   std::vector<std::string> copy;
   std::vector<std::string> remove;    // there, but not here

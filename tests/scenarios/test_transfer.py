@@ -229,6 +229,20 @@ def damage(directory, size):
                 file.write(bytes([byte[0] ^ 1]))
 
 
+@pytest.mark.parametrize("size", [1000, 200_000])
+def test_sync_by_content_sees_what_size_and_time_hide(millrace, node, tmp_path, size):
+    (tmp_path / "tree").mkdir()
+    write(tmp_path / "tree" / "a", size)
+    millrace("mb", "mr://b")
+    millrace("sync", "tree", "mr://b/tree")
+    (tmp_path / "tree" / "a").write_bytes(b"x" * size)
+    os.utime(tmp_path / "tree" / "a", (1, 1))
+    millrace("sync", "tree", "mr://b/tree")
+    assert millrace("cat", "mr://b/tree/a").out != b"x" * size
+    millrace("sync", "--checksum", "tree", "mr://b/tree")
+    assert millrace("cat", "mr://b/tree/a").out == b"x" * size
+
+
 @pytest.mark.parametrize("size", [3_000_000, 70_000_000], ids=["one piece", "parts"])
 def test_damaged_objects_are_not_fetched_as_good(millrace, node, tmp_path, size):
     content = write(tmp_path / "good", size)
