@@ -8,7 +8,7 @@ import pytest
 
 from linearisable import Operation, find_order
 from nodes import Node
-from store_client import begin_upload, complete_xml, put_part
+from store_client import begin_upload, complete_xml, in_threads, put_part
 
 CLIENTS = 64
 STEPS = 24
@@ -127,20 +127,7 @@ def test_what_64_clients_saw_can_have_happened_in_one_order(tmp_path, drives):
     with Node(tmp_path, *flags) as node:
         assert node.ask("PUT", "/box").status == 200
         clients = Clients(node, seed)
-        failures = []
-
-        def run(number):
-            try:
-                clients.run(number)
-            except BaseException as error:  # noqa: B902: told below, on the test's own thread
-                failures.append(error)
-
-        threads = [threading.Thread(target=run, args=(number,)) for number in range(CLIENTS)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert not failures, failures[0]
+        in_threads(CLIENTS, clients.run)
     assert sum(len(history) for history in clients.histories.values()) == CLIENTS * STEPS
     for key, history in clients.histories.items():
         assert find_order(history) is not None, (seed, key, sorted(history, key=lambda one: one.called))
