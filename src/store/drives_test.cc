@@ -347,6 +347,19 @@ TEST_F(DrivesTest, EveryBlockIsComparedWhenItIsFirstReadAndWhenItsFileWasWritten
   EXPECT_LT(store_->scrub_status().bytes_total, 2 * bytes.size());
   EXPECT_EQ(get(*store_, "data", "fresh").error().code(), Code::kCorrupt);
 
+  // What left the memory is compared when it comes back, though the file seems not to have been written.
+  flip_byte(data_files(0).front(), kBlockBytes + 5);
+  object = *store_->get_object("data", "fresh");
+  ASSERT_TRUE(prepare(*store_, object, 0, bytes.size()));
+  const auto written = fs::last_write_time(data_files(0).front());
+  flip_byte(data_files(0).front(), kBlockBytes + 5);
+  fs::last_write_time(data_files(0).front(), written);
+  const int descriptor = ::open(data_files(0).front().c_str(), O_RDONLY | O_CLOEXEC);
+  ASSERT_EQ(::fsync(descriptor), 0);
+  ASSERT_EQ(::posix_fadvise(descriptor, 0, 0, POSIX_FADV_DONTNEED), 0);
+  ::close(descriptor);
+  EXPECT_EQ(prepare(*store_, object, 0, bytes.size()).error().code(), Code::kCorrupt);
+
   BucketSettings lazy;
   lazy.verify = Verify::kScrub;
   ASSERT_TRUE(store_->change_bucket("data", lazy));

@@ -152,6 +152,11 @@ Blocks blocks_of(const Stretch& stretch) {
   return {stretch.offset / kBlockBytes, (stretch.offset + stretch.size + kBlockBytes - 1) / kBlockBytes};
 }
 
+// What left the memory comes from the drive again, whatever was compared before.
+BlocksToCheck least_to_check(const File& file, const Stretch& stretch) {
+  return is_resident(file, stretch.offset, stretch.size) ? BlocksToCheck::kUnchecked : BlocksToCheck::kAll;
+}
+
 // Read in steps that stay in the processor's cache until they are added up.
 Result<uint32_t> crc_of(const File& file, uint64_t offset, uint64_t size) {
   constexpr size_t kStep = 128 << 10;
@@ -217,11 +222,10 @@ bool ObjectReader::is_checked(const Object& object, const File& file, const Stre
   return true;
 }
 
-Status ObjectReader::check(const Object& object, const Stretch& stretch) const {
+Status ObjectReader::check(const Object& object, const Stretch& stretch, BlocksToCheck least) const {
   const Verify verify = core_.buckets.verify_of(object.bucket());
   if (verify == Verify::kScrub) return {};
-  return check_blocks(core_, object, stretch,
-                      verify == Verify::kRead ? BlocksToCheck::kAll : BlocksToCheck::kUnchecked);
+  return check_blocks(core_, object, stretch, verify == Verify::kRead ? BlocksToCheck::kAll : least);
 }
 
 std::optional<Extent> ObjectReader::find_ready(const Object& object, uint64_t offset, uint64_t size) {
@@ -267,9 +271,9 @@ void ObjectReader::read_ahead(const Object& object, uint64_t from) {
       const auto file = held->open_piece(stretch.piece);
       limit_descriptors();
       if (!file) return;
-      if (!is_resident(**file, stretch.offset, stretch.size))
-        static_cast<void>(populate(**file, stretch.offset, stretch.size));
-      if (!is_checked(*held, **file, stretch)) static_cast<void>(check(*held, stretch).has_value());
+      const BlocksToCheck least = least_to_check(**file, stretch);
+      if (least == BlocksToCheck::kAll) static_cast<void>(populate(**file, stretch.offset, stretch.size));
+      static_cast<void>(check(*held, stretch, least).has_value());
     });
     from += length;
   }
@@ -302,9 +306,10 @@ Result<Extent> ObjectReader::bring(const Object& object, uint64_t offset, uint64
   }
   limit_descriptors();
   const std::shared_ptr<const File> file = opened.take();
+  const BlocksToCheck least = least_to_check(*file, stretch);
   auto touched = populate(*file, stretch.offset, stretch.size);
   if (!touched) return failed_read(object, touched.take_error());
-  MR_TRY(check(object, stretch));
+  MR_TRY(check(object, stretch, least));
   if (core_.buckets.verify_of(object.bucket()) != Verify::kRead && stretch.size == object.record().size)
     object.resident_us.store(coarse_us(), std::memory_order_relaxed);
   const uint64_t end = offset + stretch.size;
@@ -337,9 +342,9 @@ Result<std::string> ObjectReader::read(const Object& object, uint64_t offset, ui
     const Object::Place place = object.locate(offset + done);
     const uint64_t length = std::min(size - done, object.record().pieces[place.piece].size - place.offset);
     const Stretch stretch{place.piece, place.offset, length};
-    MR_TRY(verified == Verified::kAlways ? check_blocks(core_, object, stretch, BlocksToCheck::kAll)
-                                         : check(object, stretch));
     const std::shared_ptr<const File> file = MR_TRY(object.open_piece(place.piece));
+    MR_TRY(verified == Verified::kAlways ? check_blocks(core_, object, stretch, BlocksToCheck::kAll)
+                                         : check(object, stretch, least_to_check(*file, stretch)));
     auto got = read_fully(*file, place.offset, bytes.data() + done, length);
     if (!got) return failed_read(object, got.take_error());
     done += length;

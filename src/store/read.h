@@ -26,6 +26,8 @@ struct Stretch {
   uint64_t size = 0;
 };
 
+enum class BlocksToCheck : uint8_t { kAll, kUnchecked };
+
 class ObjectReader {
  public:
   explicit ObjectReader(Core& core) : core_(core) {}
@@ -40,7 +42,8 @@ class ObjectReader {
   Stretch clip(const Object& object, uint64_t offset, uint64_t size) const;
   // Whether a stretch needs no comparing: all of it was compared, or the bucket leaves that to the scrubber.
   bool is_checked(const Object& object, const File& file, const Stretch& stretch) const;
-  Status check(const Object& object, const Stretch& stretch) const;
+  // Compares what the bucket asks for: at least what was not there before.
+  Status check(const Object& object, const Stretch& stretch, BlocksToCheck least) const;
   Result<Extent> bring(const Object& object, uint64_t offset, uint64_t size);
   void keep_ahead(const Object& object, uint64_t offset);
   void read_ahead(const Object& object, uint64_t from);
@@ -51,7 +54,6 @@ class ObjectReader {
 
 // Compares the blocks that a stretch of a piece touches with their checksums: all of them, or those that were
 // not compared since they came from the drive. The error names drive and block; it is reported as damage.
-enum class BlocksToCheck : uint8_t { kAll, kUnchecked };
 Status check_blocks(Core& core, const Object& object, const Stretch& stretch, BlocksToCheck which);
 
 }  // namespace millrace::store
