@@ -103,7 +103,10 @@ void add_bucket(CLI::App& app, Shell& shell) {
   verb->add_option("bucket", flags->address, "Name; none: all");
   verb->add_option("--durability", flags->durability,
                    "flush: survives power loss (default); os: as soon as the system likes");
-  verb->add_option("--etag", flags->etag, "auto: MD5 up to 16 MiB; md5: always; fast: never");
+  verb->add_option(
+      "--etag", flags->etag,
+      "auto: MD5 up to 64 KiB, up to 16 MiB for S3 clients without a checksum of their own; md5: always; "
+      "fast: never");
   verb->add_option(
       "--verify", flags->verify,
       "When checksums are compared, beside the scrubber: first (default): when a block is first read from "

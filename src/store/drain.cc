@@ -7,6 +7,7 @@
 #include "store/commit.h"
 #include "store/multipart.h"
 #include "store/put.h"
+#include "store/reconcile.h"
 #include "store/unfinished_file.h"
 #include "store/verify.h"
 
@@ -157,12 +158,7 @@ Status Mover::move(const std::shared_ptr<Drive>& from, const std::string& encode
   if (!object && object.error().code() != Code::kNotFound) return object.error().copy();
   if (!object || (*object)->drive() != from) {
     // A tombstone, or an older record: the truth is elsewhere.
-    Change change;
-    change.kind = Change::Kind::kTidy;
-    change.bucket = bucket_name;
-    change.key = key;
-    MR_TRY(core_.commit(std::move(change)));
-    return {};
+    return tidy_key(core_, encoded_key);
   }
   const Object& source = **object;
   const std::shared_ptr<Drive> to =

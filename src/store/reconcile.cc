@@ -11,16 +11,6 @@ namespace {
 
 constexpr size_t kPageKeys = 1000;
 
-Status tidy(Core& core, std::string_view encoded) {
-  const auto [bucket, key] = split_object_key(encoded);
-  Change change;
-  change.kind = Change::Kind::kTidy;
-  change.bucket = bucket;
-  change.key = key;
-  MR_TRY(core.commit(std::move(change)));
-  return {};
-}
-
 // The next keys of a family behind `last`, in pages: no iterator holds old tables while they are compared.
 Result<std::vector<std::string>> next_keys(const Drive& drive, Family family, const std::string& prefix,
                                            const std::string& last) {
@@ -54,7 +44,7 @@ Result<std::optional<uint64_t>> reconcile(Core& core, const DriveMap& map, const
     for (const std::string& encoded : keys) {
       if (!go_on()) return std::optional<uint64_t>();
       if (!MR_TRY(is_elsewhere(map, drive, encoded))) continue;
-      MR_TRY(tidy(core, encoded));
+      MR_TRY(tidy_key(core, encoded));
       ++tidied;
     }
     last = keys.back();
@@ -62,6 +52,16 @@ Result<std::optional<uint64_t>> reconcile(Core& core, const DriveMap& map, const
 }
 
 }  // namespace
+
+Status tidy_key(Core& core, std::string_view encoded) {
+  const auto [bucket, key] = split_object_key(encoded);
+  Change change;
+  change.kind = Change::Kind::kTidy;
+  change.bucket = bucket;
+  change.key = key;
+  MR_TRY(core.commit(std::move(change)));
+  return {};
+}
 
 bool is_complete(const DriveMap& map) {
   return map.missing.empty() && std::ranges::none_of(map.drives, [](const auto& drive) {
@@ -104,7 +104,7 @@ void forget_marks(Core& core, const std::function<bool()>& go_on) {
       const auto keys = next_keys(*drive, Family::kMeta, std::string(prefix), "");
       if (!keys) return;
       for (const std::string& mark : *keys) {
-        if (!go_on() || !tidy(core, std::string_view(mark).substr(prefix.size()))) return;
+        if (!go_on() || !tidy_key(core, std::string_view(mark).substr(prefix.size()))) return;
       }
     }
   }

@@ -18,6 +18,9 @@ void reconcile_drives(Core& core, const std::function<bool()>& go_on);
 // Whether every known drive is there and works.
 bool is_complete(const DriveMap& map);
 
+// Takes away all but the newest record of a key, and its marks once every drive has heard of them.
+Status tidy_key(Core& core, std::string_view encoded_key);
+
 // Takes away the marks of deleted and superseded keys that every drive has heard of.
 void forget_marks(Core& core, const std::function<bool()>& go_on);
 
