@@ -94,7 +94,7 @@ Result<size_t> File::read_some(std::span<std::byte> into) {
   return static_cast<size_t>(got);
 }
 
-Result<size_t> File::read_at(uint64_t offset, std::span<std::byte> into) {
+Result<size_t> File::read_at(uint64_t offset, std::span<std::byte> into) const {
   size_t done = 0;
   while (done < into.size()) {
     const ssize_t got = retried([&] {

@@ -35,7 +35,7 @@ class File {
   const std::string& name() const { return name_; }
 
   Result<size_t> read_some(std::span<std::byte> into);  // 0 at the end
-  Result<size_t> read_at(uint64_t offset, std::span<std::byte> into);
+  Result<size_t> read_at(uint64_t offset, std::span<std::byte> into) const;
   Status write_at(uint64_t offset, std::string_view bytes);
   Status write_all(std::string_view bytes);
   Status write_all(std::string_view first, std::string_view second);  // one system call where possible

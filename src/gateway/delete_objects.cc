@@ -38,11 +38,11 @@ Result<store::Condition> delete_condition(const Call& call) {
 net::Task<Status> delete_object(Call& call) {
   auto condition = delete_condition(call);
   if (!condition) co_return co_await call.refuse(condition.error());
-  store::Store& store = call.store();
-  std::function<void(std::function<void(Status)>)> start =
-      [&store, bucket = call.bucket, key = call.key, condition = condition.take()](
-          std::function<void(Status)> done) { store.remove(bucket, key, condition, std::move(done)); };
-  auto removed = co_await net::await_callback<Status>(call.connection.loop(), std::move(start));
+  std::function<void(store::Done<void>)> remove = [&call,
+                                                   condition = condition.take()](store::Done<void> done) {
+    call.objects().remove(call.bucket, call.key, condition, std::move(done));
+  };
+  auto removed = co_await call.ask<void>(std::move(remove));
   if (!removed) co_return co_await call.refuse(removed.error());
   co_return co_await call.send_empty(204);
 }
@@ -50,13 +50,14 @@ net::Task<Status> delete_object(Call& call) {
 namespace {
 
 // All at once into the store, so that they share a group commit; returns when the last is through.
-std::vector<Status> remove_all(store::Store& store, const std::string& bucket, const DeleteRequest& request) {
+std::vector<Status> remove_all(store::Objects& objects, const std::string& bucket,
+                               const DeleteRequest& request) {
   std::vector<Status> results(request.entries.size());
   std::atomic<size_t> left = results.size();
   std::promise<void> all;
   for (size_t i = 0; i < request.entries.size(); ++i) {
     const DeleteRequest::Entry& entry = request.entries[i];
-    store.remove(bucket, entry.key, entry.condition, [&results, &left, &all, i](Status status) {
+    objects.remove(bucket, entry.key, entry.condition, [&results, &left, &all, i](Status status) {
       results[i] = std::move(status);
       if (--left == 0) all.set_value();
     });
@@ -72,9 +73,9 @@ net::Task<Status> delete_objects(Call& call) {
   if (!text) co_return co_await call.refuse(text.error());
   auto request = parse_delete(*text);
   if (!request) co_return co_await call.refuse(request.error());
-  store::Store& store = call.store();
-  auto work = [&store, bucket = call.bucket, &request = *request]() -> Result<std::vector<Status>> {
-    return remove_all(store, bucket, request);
+  store::Objects& objects = call.objects();
+  auto work = [&objects, bucket = call.bucket, &request = *request]() -> Result<std::vector<Status>> {
+    return remove_all(objects, bucket, request);
   };
   auto removed = co_await call.blocking_long(std::move(work));
   if (!removed) co_return co_await call.refuse(removed.error());

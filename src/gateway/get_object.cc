@@ -16,27 +16,47 @@ using store::Object;
 constexpr std::string_view kOverrides[] = {"content-type",  "content-language",    "expires",
                                            "cache-control", "content-disposition", "content-encoding"};
 
-// The next bytes of an object, at most a window of them, where sending does not wait for the drive.
-net::Task<Result<store::Extent>> bring(Call& call, std::shared_ptr<const Object> object, uint64_t offset,
-                                       uint64_t size) {
-  store::Store& store = call.store();
-  const uint64_t want = std::min(size, store.read_window());
-  if (auto ready = store.find_ready(*object, offset, want)) co_return std::move(*ready);
-  std::function<void(std::function<void(Result<store::Extent>)>)> start =
-      [&store, object, offset, want](std::function<void(Result<store::Extent>)> done) {
-        store.prepare(object, offset, want, std::move(done));
-      };
-  co_return co_await net::await_callback<Result<store::Extent>>(call.connection.loop(), std::move(start));
+// The next bytes of an object, where sending does not wait for a drive.
+net::Task<Result<store::Extent>> bring(Call& call, store::Reader& reader, ByteRange range) {
+  if (auto ready = reader.find_ready(range.offset, range.size)) co_return std::move(*ready);
+  std::function<void(store::Done<store::Extent>)> start = [&reader, range](store::Done<store::Extent> done) {
+    reader.prepare(range.offset, range.size, std::move(done));
+  };
+  co_return co_await call.ask<store::Extent>(std::move(start));
 }
 
-net::Task<Status> respond(Call& call, std::shared_ptr<const Object> object, ParsedRange asked) {
+net::Task<Status> send_extent(net::Connection& connection, store::Extent extent) {
+  if (extent.file == nullptr) co_return co_await connection.send_bytes(extent.bytes());
+  co_return co_await connection.send_file(extent.file->descriptor(), extent.offset, extent.size);
+}
+
+// All bytes of the range, as they become ready.
+net::Task<Status> send_range(Call& call, store::Reader& reader, ByteRange range) {
+  while (range.size > 0) {
+    auto ready = co_await bring(call, reader, range);
+    if (!ready) {
+      call.services.log.warn("reading failed", "bucket", call.bucket, "key", call.key, "error",
+                             ready.error().message());
+      co_return ready.take_error();
+    }
+    range.offset += ready->size;
+    range.size -= ready->size;
+    auto sent = co_await send_extent(call.connection, ready.take());
+    if (!sent) co_return sent;
+  }
+  co_return Status();
+}
+
+net::Task<Status> respond(Call& call, store::ObjectPointer object, ParsedRange asked) {
   const store::Record& record = object->record();
   if (asked.kind != RangeKind::kPart) asked.range = {0, record.size};
   const bool has_body = call.method() != "HEAD" && asked.range.size > 0 && !object->is_inline();
+  std::unique_ptr<store::Reader> reader;
   std::optional<store::Extent> first;
   if (has_body) {
+    reader = call.objects().open(object, store::Comparing::kAsBucketSays);
     // Before the head: what cannot be read is an error then, and not an answer that is cut.
-    auto brought = co_await bring(call, object, asked.range.offset, asked.range.size);
+    auto brought = co_await bring(call, *reader, asked.range);
     if (!brought) co_return co_await call.refuse(brought.error());
     first = brought.take();
   }
@@ -55,11 +75,10 @@ net::Task<Status> respond(Call& call, std::shared_ptr<const Object> object, Pars
   }
   auto sent = co_await call.connection.send_head(asked.range.size);
   if (!sent || !first) co_return sent;
-  const uint64_t size = first->size;
-  auto begun = co_await call.connection.send_file(first->file->descriptor(), first->offset, size);
+  const ByteRange left{asked.range.offset + first->size, asked.range.size - first->size};
+  auto begun = co_await send_extent(call.connection, std::move(*first));
   if (!begun) co_return begun;
-  auto rest =
-      co_await send_stretch(call, std::move(object), asked.range.offset + size, asked.range.size - size);
+  auto rest = co_await send_range(call, *reader, left);
   if (!rest) co_return rest;
   co_return co_await call.connection.end_body();
 }
@@ -128,7 +147,7 @@ void add_object_headers(Call& call, const Object& object, RangeKind kind) {
       kind == RangeKind::kWhole && net::equal_names(call.request().get("x-amz-checksum-mode"), "enabled");
   const bool usual = call.query.empty() && !checksums;
   if (usual) {
-    if (const auto known = object.headers.load()) return head.add_lines(*known);
+    if (const auto known = object.attachment.load()) return head.add_lines(*known);
   }
   const size_t before = head.text().size();
   head.add("ETag", quoted_etag(record.etag));
@@ -162,41 +181,31 @@ void add_object_headers(Call& call, const Object& object, RangeKind kind) {
   if (!record.tags.empty()) head.add("x-amz-tagging-count", record.tags.size());
   if (record.shard != store::ShardState::kNone) head.add("x-millrace-index", shard_state_name(record.shard));
   if (record.shard == store::ShardState::kReady) head.add("x-millrace-samples", record.shard_samples);
-  if (usual) object.headers.store(std::make_shared<std::string>(head.text().substr(before)));
+  if (usual) object.attachment.store(std::make_shared<std::string>(head.text().substr(before)));
 }
 
-net::Task<Result<std::shared_ptr<const Object>>> find_object(Call& call, std::string bucket,
-                                                             std::string key) {
-  auto hot = call.store().find_object(bucket, key);
+net::Task<Result<store::ObjectPointer>> find_object(Call& call, std::string bucket, std::string key) {
+  auto hot = call.objects().find(bucket, key);
   if (hot) co_return hot;
-  store::Store& store = call.store();
-  auto work = [&store, bucket, key] { return store.get_object(bucket, key); };
-  co_return co_await call.blocking(std::move(work));
+  std::function<void(store::Done<store::ObjectPointer>)> get = [&call, bucket,
+                                                                key](store::Done<store::ObjectPointer> done) {
+    call.objects().get(bucket, key, std::move(done));
+  };
+  co_return co_await call.ask<store::ObjectPointer>(std::move(get));
 }
 
-net::Task<Status> send_stretch(Call& call, std::shared_ptr<const Object> object, uint64_t offset,
-                               uint64_t size) {
+net::Task<Status> send_stored(Call& call, store::ObjectPointer object, ByteRange range) {
   if (object->is_inline()) {
     co_return co_await call.connection.send_bytes(
-        std::string_view(object->inline_bytes()).substr(offset, size));
+        std::string_view(object->inline_bytes()).substr(range.offset, range.size));
   }
-  while (size > 0) {
-    auto ready = co_await bring(call, object, offset, size);
-    if (!ready) {
-      call.services.log.warn("reading failed", "bucket", call.bucket, "key", call.key, "error",
-                             ready.error().message());
-      co_return ready.take_error();
-    }
-    auto sent = co_await call.connection.send_file(ready->file->descriptor(), ready->offset, ready->size);
-    if (!sent) co_return sent;
-    offset += ready->size;
-    size -= ready->size;
-  }
-  co_return Status();
+  const std::unique_ptr<store::Reader> reader =
+      call.objects().open(std::move(object), store::Comparing::kAsBucketSays);
+  co_return co_await send_range(call, *reader, range);
 }
 
 net::Task<Status> get_object(Call& call) {
-  std::shared_ptr<const Object> object = call.store().find_object(call.bucket, call.key);
+  store::ObjectPointer object = call.objects().find(call.bucket, call.key);
   if (!object) {
     auto found = co_await find_object(call, call.bucket, call.key);
     if (!found) co_return co_await call.refuse(found.error());

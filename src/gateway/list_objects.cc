@@ -160,9 +160,11 @@ net::Task<Result<store::ListPage>> get_page(Call& call, store::ListOptions optio
   constexpr uint64_t kEntryBytes = 1024;
   auto reserved = co_await call.reserve(options.limit * kEntryBytes);
   if (!reserved) co_return reserved.take_error();
-  store::Store& store = call.store();
-  auto work = [&store, bucket = call.bucket, options] { return store.list(bucket, options); };
-  co_return co_await call.blocking_long(std::move(work));
+  std::function<void(store::Done<store::ListPage>)> list = [&call,
+                                                            options](store::Done<store::ListPage> done) {
+    call.objects().list(call.bucket, options, std::move(done));
+  };
+  co_return co_await call.ask<store::ListPage>(std::move(list));
 }
 
 }  // namespace

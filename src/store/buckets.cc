@@ -6,6 +6,7 @@
 #include "base/crc.h"
 #include "base/text.h"
 #include "store/coding.h"
+#include "store/record.h"
 
 namespace millrace::store {
 
@@ -111,7 +112,7 @@ Result<BucketRecord> decode_bucket(std::string_view encoded) {
     return make_error(Code::kCorrupt, "bucket record: unknown setting");
   record.bucket.settings.durability = static_cast<Durability>(durability);
   record.bucket.settings.etag = static_cast<EtagMode>(etag);
-  record.bucket.settings.verify = static_cast<Verify>(verify);
+  record.bucket.settings.verify = static_cast<Compare>(verify);
   return record;
 }
 
@@ -129,10 +130,10 @@ std::vector<std::shared_ptr<const Bucket>> BucketTable::all() const {
   return buckets;
 }
 
-Verify BucketTable::verify_of(std::string_view name) const {
-  if (!any_other_verify_.load(std::memory_order_relaxed)) return Verify::kFirst;
+Compare BucketTable::verify_of(std::string_view name) const {
+  if (!any_other_verify_.load(std::memory_order_relaxed)) return Compare::kFirst;
   const auto bucket = find(name);
-  return bucket == nullptr ? Verify::kFirst : bucket->settings.verify;
+  return bucket == nullptr ? Compare::kFirst : bucket->settings.verify;
 }
 
 void BucketTable::learn(const BucketRecord& record) {
@@ -156,7 +157,7 @@ void BucketTable::publish() {
   for (const auto& [name, record] : records_) {
     if (record.removed) continue;
     map->emplace(name, std::make_shared<const Bucket>(record.bucket));
-    other = other || record.bucket.settings.verify != Verify::kFirst;
+    other = other || record.bucket.settings.verify != Compare::kFirst;
   }
   map_.store(std::move(map));
   any_other_verify_.store(other, std::memory_order_relaxed);

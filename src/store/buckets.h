@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "store/snapshot.h"
-#include "store/store.h"
+#include "base/snapshot.h"
+#include "store/bucket.h"
 
 namespace millrace::store {
 
@@ -33,7 +33,7 @@ class BucketTable {
   std::shared_ptr<const Bucket> find(std::string_view name) const;
   std::vector<std::shared_ptr<const Bucket>> all() const;
   // When this bucket's checksums are compared. On most nodes all buckets are alike, and none is looked up.
-  Verify verify_of(std::string_view name) const;
+  Compare verify_of(std::string_view name) const;
 
   // Every record that was seen on a drive; the newest of each name counts.
   void learn(const BucketRecord& record);

@@ -9,7 +9,7 @@ namespace millrace::store {
 
 namespace {
 
-uint64_t bytes_of(const Object& object) {
+uint64_t bytes_of(const LocalObject& object) {
   constexpr uint64_t kOverhead = 512;  // nodes, control block, open files
   uint64_t bytes = kOverhead + object.inline_bytes().size() + object.key().size() + object.bucket().size();
   for (const auto& [name, value] : object.record().headers) bytes += 64 + name.size() + value.size();
@@ -23,8 +23,8 @@ uint64_t ObjectCache::hash(std::string_view bucket, std::string_view key) {
   return name_hash(bucket, key);
 }
 
-std::shared_ptr<const Object> ObjectCache::find(uint64_t hash, std::string_view bucket,
-                                                std::string_view key) {
+std::shared_ptr<const LocalObject> ObjectCache::find(uint64_t hash, std::string_view bucket,
+                                                     std::string_view key) {
   Shard& home = shard(hash);
   std::lock_guard lock(home.mutex);
   const auto found = home.by_hash.find(hash);
@@ -36,7 +36,7 @@ std::shared_ptr<const Object> ObjectCache::find(uint64_t hash, std::string_view 
   return entry.object;
 }
 
-bool ObjectCache::offer(uint64_t hash, uint64_t epoch, std::shared_ptr<const Object> object) {
+bool ObjectCache::offer(uint64_t hash, uint64_t epoch, std::shared_ptr<const LocalObject> object) {
   Released released;
   Shard& home = shard(hash);
   std::lock_guard lock(home.mutex);
@@ -55,7 +55,7 @@ void ObjectCache::begin_change(uint64_t hash) {
   erase(home, hash, released);
 }
 
-void ObjectCache::end_change(uint64_t hash, std::shared_ptr<const Object> object) {
+void ObjectCache::end_change(uint64_t hash, std::shared_ptr<const LocalObject> object) {
   Released released;
   Shard& home = shard(hash);
   std::lock_guard lock(home.mutex);
@@ -75,7 +75,7 @@ void ObjectCache::erase(Shard& shard, uint64_t hash, Released& released) {
   shard.by_hash.erase(found);
 }
 
-void ObjectCache::insert(Shard& shard, uint64_t hash, std::shared_ptr<const Object> object,
+void ObjectCache::insert(Shard& shard, uint64_t hash, std::shared_ptr<const LocalObject> object,
                          Released& released) {
   erase(shard, hash, released);
   const uint64_t bytes = bytes_of(*object);

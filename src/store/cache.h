@@ -15,7 +15,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "store/object.h"
+#include "store/local_object.h"
 
 namespace millrace::store {
 
@@ -25,15 +25,15 @@ class ObjectCache {
 
   static uint64_t hash(std::string_view bucket, std::string_view key);
 
-  std::shared_ptr<const Object> find(uint64_t hash, std::string_view bucket, std::string_view key);
+  std::shared_ptr<const LocalObject> find(uint64_t hash, std::string_view bucket, std::string_view key);
 
   // Take the epoch, read the index, offer what was read. False: a commit came in between; read again.
   uint64_t epoch(uint64_t hash) const { return shard(hash).epoch.load(std::memory_order_acquire); }
-  bool offer(uint64_t hash, uint64_t epoch, std::shared_ptr<const Object> object);
+  bool offer(uint64_t hash, uint64_t epoch, std::shared_ptr<const LocalObject> object);
 
   // Around the commit of one key; with nothing where it is gone or unknown afterwards.
   void begin_change(uint64_t hash);
-  void end_change(uint64_t hash, std::shared_ptr<const Object> object);
+  void end_change(uint64_t hash, std::shared_ptr<const LocalObject> object);
 
   // The next who asks reads the index again.
   void forget(uint64_t hash);
@@ -46,7 +46,7 @@ class ObjectCache {
   struct Entry {
     uint64_t hash = 0;
     uint64_t bytes = 0;
-    std::shared_ptr<const Object> object;
+    std::shared_ptr<const LocalObject> object;
   };
   struct alignas(64) Shard {
     std::mutex mutex;
@@ -57,12 +57,12 @@ class ObjectCache {
     uint64_t bytes = 0;                                                // guarded by mutex
   };
   // What was let go; destroyed after the lock is released, for the last holder of an object may remove files.
-  using Released = std::vector<std::shared_ptr<const Object>>;
+  using Released = std::vector<std::shared_ptr<const LocalObject>>;
 
   const Shard& shard(uint64_t hash) const { return shards_[hash >> 58]; }
   Shard& shard(uint64_t hash) { return shards_[hash >> 58]; }
   static void erase(Shard& shard, uint64_t hash, Released& released);
-  void insert(Shard& shard, uint64_t hash, std::shared_ptr<const Object> object, Released& released);
+  void insert(Shard& shard, uint64_t hash, std::shared_ptr<const LocalObject> object, Released& released);
 
   const uint64_t most_bytes_;  // per shard
   Shard shards_[kShards];

@@ -16,14 +16,17 @@
 #include <thread>
 #include <vector>
 
+#include "store/local_object.h"
+#include "store/objects.h"
 #include "store/record.h"
-#include "store/store.h"
 #include "store/uploads.h"
 
 namespace millrace::store {
 
 class Core;
 class Drive;
+
+using LocalDone = Done<std::shared_ptr<const LocalObject>>;
 
 struct MovedPart {
   uint32_t number = 0;
@@ -60,7 +63,7 @@ struct Change {
   uint64_t expected_head = 0;       // kRewrite
   std::vector<uint64_t> new_files;  // written for this change: removed again where it is refused
   uint64_t submitted_us = 0;
-  ObjectDone done;
+  LocalDone done;
 };
 
 class Committer {

@@ -112,18 +112,20 @@ Status Core::mark_behind(Drive& drive) {
   return known.set_behind(drive.id()).within("noting that drive " + drive.path() + " misses a commit");
 }
 
-Result<std::shared_ptr<const Object>> Core::get_object(const std::string& bucket, const std::string& key) {
+Result<std::shared_ptr<const LocalObject>> Core::get_object(const std::string& bucket,
+                                                            const std::string& key) {
   const uint64_t hash = ObjectCache::hash(bucket, key);
   if (auto object = cache.find(hash, bucket, key)) return object;
   return load(bucket, key, Keep::kYes);
 }
 
-Result<std::shared_ptr<const Object>> Core::load_object(const std::string& bucket, const std::string& key) {
+Result<std::shared_ptr<const LocalObject>> Core::load_object(const std::string& bucket,
+                                                             const std::string& key) {
   return load(bucket, key, Keep::kNo);
 }
 
-Result<std::shared_ptr<const Object>> Core::load(const std::string& bucket, const std::string& key,
-                                                 Keep keep) {
+Result<std::shared_ptr<const LocalObject>> Core::load(const std::string& bucket, const std::string& key,
+                                                      Keep keep) {
   const uint64_t hash = ObjectCache::hash(bucket, key);
   // Each turn means that a commit fell into the few microseconds of reading.
   constexpr int kMostTurns = 1000;
@@ -164,12 +166,12 @@ Result<std::shared_ptr<const Object>> Core::load(const std::string& bucket, cons
       }
       inline_bytes = bytes.take();
     }
-    auto object =
-        std::make_shared<const Object>(bucket, key, current->record, current->drive, std::move(inline_bytes));
+    auto object = std::make_shared<const LocalObject>(bucket, key, current->record, current->drive,
+                                                      std::move(inline_bytes));
     // Its files are pinned from here on; only if nothing was committed meanwhile they are surely still there.
     const bool current_still =
         keep == Keep::kYes ? cache.offer(hash, epoch, object) : cache.epoch(hash) == epoch;
-    if (current_still) return std::shared_ptr<const Object>(object);
+    if (current_still) return std::shared_ptr<const LocalObject>(object);
   }
   return make_error(Code::kUnavailable, "{}/{}: it changes faster than it can be read", bucket, key);
 }
@@ -212,10 +214,10 @@ void Core::submit(Change change) {
   drives->committers[position]->push(std::move(change));
 }
 
-Result<std::shared_ptr<const Object>> Core::commit(Change change) {
+Result<std::shared_ptr<const LocalObject>> Core::commit(Change change) {
   // Shared: the one who waits may be gone before set_value has returned.
-  auto outcome = std::make_shared<std::promise<Result<std::shared_ptr<const Object>>>>();
-  change.done = [outcome](Result<std::shared_ptr<const Object>> result) {
+  auto outcome = std::make_shared<std::promise<Result<std::shared_ptr<const LocalObject>>>>();
+  change.done = [outcome](Result<std::shared_ptr<const LocalObject>> result) {
     outcome->set_value(std::move(result));
   };
   auto waiting = outcome->get_future();

@@ -18,15 +18,17 @@
 #include "base/log.h"
 #include "base/rendezvous.h"
 #include "base/result.h"
+#include "base/snapshot.h"
 #include "base/workers.h"
 #include "store/buckets.h"
 #include "store/buffers.h"
 #include "store/cache.h"
 #include "store/drive.h"
+#include "store/drives.h"
 #include "store/known_drives.h"
+#include "store/objects.h"
+#include "store/options.h"
 #include "store/request_memory.h"
-#include "store/snapshot.h"
-#include "store/store.h"
 #include "store/uploads.h"
 #include "store/version.h"
 
@@ -126,16 +128,16 @@ class Core {
   // Notes durably that the drive misses a commit, before that commit is acknowledged.
   Status mark_behind(Drive& drive);
   Lookup look_up(const DriveMap& drives, const std::string& bucket, const std::string& key) const;
-  Result<std::shared_ptr<const Object>> get_object(const std::string& bucket, const std::string& key);
+  Result<std::shared_ptr<const LocalObject>> get_object(const std::string& bucket, const std::string& key);
   // The same for those who go over everything: it stays out of the cache.
-  Result<std::shared_ptr<const Object>> load_object(const std::string& bucket, const std::string& key);
+  Result<std::shared_ptr<const LocalObject>> load_object(const std::string& bucket, const std::string& key);
   // The first drive in the object's order that serves and has room; a slow one only where no other has.
   Result<std::shared_ptr<Drive>> choose_drive(std::string_view bucket, std::string_view key,
                                               uint64_t size) const;
   // Queues it for the committer of its key; `done` is called in any case.
   void submit(Change change);
   // The same, and waits for it.
-  Result<std::shared_ptr<const Object>> commit(Change change);
+  Result<std::shared_ptr<const LocalObject>> commit(Change change);
   void report(Damage damage);
   // With `admin` held: gives the drive every bucket's record.
   Status save_buckets(Drive& drive) const;
@@ -148,7 +150,8 @@ class Core {
 
  private:
   enum class Keep : uint8_t { kYes, kNo };
-  Result<std::shared_ptr<const Object>> load(const std::string& bucket, const std::string& key, Keep keep);
+  Result<std::shared_ptr<const LocalObject>> load(const std::string& bucket, const std::string& key,
+                                                  Keep keep);
 
   static constexpr size_t kIndexCacheBytes = 256 << 20;
   std::mutex retired_mutex_;

@@ -18,13 +18,13 @@
 #include "base/meter.h"
 #include "base/result.h"
 #include "base/workers.h"
+#include "store/drives.h"
 #include "store/identity.h"
 #include "store/index.h"
 #include "store/keeper.h"
 #include "store/pace.h"
 #include "store/read_scheduler.h"
 #include "store/reserve.h"
-#include "store/store.h"
 
 namespace millrace::store {
 

@@ -55,7 +55,7 @@ class PutWriter::State : public std::enable_shared_from_this<State> {
   void when_space(std::function<void()> ready);
   uint64_t bytes() const { return bytes_; }
   uint32_t crc() const { return crc32c_join(whole_crc_, block_crc_, filled_); }
-  void finish(Finish finish, ObjectDone done);
+  void finish(Finish finish, LocalDone done);
 
  private:
   std::byte* memory() {
@@ -100,7 +100,7 @@ class PutWriter::State : public std::enable_shared_from_this<State> {
   bool packed_ = false;
   std::shared_ptr<UnfinishedFile> file_;
   Finish finish_;
-  ObjectDone done_;
+  LocalDone done_;
 
   struct Block {
     std::shared_ptr<std::byte> buffer;
@@ -236,7 +236,7 @@ std::string_view PutWriter::State::rest() {
   return {reinterpret_cast<const char*>(memory()), filled_};
 }
 
-void PutWriter::State::finish(Finish finish, ObjectDone done) {
+void PutWriter::State::finish(Finish finish, LocalDone done) {
   finish_ = std::move(finish);
   done_ = std::move(done);
   if (size_ && bytes_ != *size_) {
@@ -395,8 +395,12 @@ uint64_t PutWriter::bytes() const {
 uint32_t PutWriter::crc32c() const {
   return state_->crc();
 }
-void PutWriter::finish(Finish finish, ObjectDone done) {
-  state_->finish(std::move(finish), std::move(done));
+void PutWriter::finish(Finish finish, Done<ObjectPointer> done) {
+  state_->finish(std::move(finish),
+                 [done = std::move(done)](Result<std::shared_ptr<const LocalObject>> object) {
+                   done(object ? Result<ObjectPointer>(ObjectPointer(object.take()))
+                               : Result<ObjectPointer>(object.take_error()));
+                 });
 }
 
 std::string make_etag(uint64_t version, uint32_t crc32c, size_t parts) {

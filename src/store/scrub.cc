@@ -191,7 +191,7 @@ bool Scrubber::scrub_drive(const std::shared_ptr<Drive>& drive) {
   }
 }
 
-void Scrubber::scrub_object(const Object& object) {
+void Scrubber::scrub_object(const LocalObject& object) {
   uint64_t blocks_before = 0;
   const auto report = [&](uint64_t block, const std::string& what) {
     core_.report({object.bucket(), object.key(), object.drive()->path(), block, what});

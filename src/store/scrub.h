@@ -40,7 +40,7 @@ class Scrubber {
   std::vector<std::weak_ptr<Drive>> wait_for_work();
   Mark mark_of(Drive& drive) const;
   void set_mark(Drive& drive, const Mark& mark) const;
-  void scrub_object(const Object& object);
+  void scrub_object(const LocalObject& object);
   // What a cycle over these drives reads, as their indexes have it.
   uint64_t count_bytes(const std::vector<std::weak_ptr<Drive>>& drives);
   // Waits as long as these bytes may take; false when the scrubber is to stop.

@@ -22,14 +22,14 @@ namespace {
 constexpr size_t kReadBytes = 1 << 20;
 
 // All bytes of the object through the feed. Only an error of reading is one; that of the tar is the feed's.
-Status feed_object(Core& core, const Object& object, ShardFeed& feed) {
+Status feed_object(Core& core, const LocalObject& object, ShardFeed& feed) {
   if (object.is_inline()) {
     feed.add(object.inline_bytes());
     return {};
   }
   std::vector<char> buffer(kReadBytes);
   for (uint64_t at = 0; at < object.record().size && !feed.failed();) {
-    const Object::Place place = object.locate(at);
+    const LocalObject::Place place = object.locate(at);
     const std::shared_ptr<const File> file = MR_TRY(object.open_piece(place.piece));
     const uint64_t left = object.record().pieces[place.piece].size - place.offset;
     const uint64_t wanted = std::min<uint64_t>(buffer.size(), left);
@@ -116,7 +116,7 @@ void ShardIndexes::build_pending() {
   }
 }
 
-ShardIndexes::Index ShardIndexes::get(const std::shared_ptr<const Object>& object) {
+ShardIndexes::Index ShardIndexes::get(const std::shared_ptr<const LocalObject>& object) {
   const Record& record = object->record();
   const auto named = [&](Error error) {
     return std::move(error).within(object->bucket() + "/" + object->key());
@@ -130,7 +130,7 @@ ShardIndexes::Index ShardIndexes::get(const std::shared_ptr<const Object>& objec
   return index;
 }
 
-ShardIndexes::Index ShardIndexes::read_ready(const Object& object) const {
+ShardIndexes::Index ShardIndexes::read_ready(const LocalObject& object) const {
   const std::shared_ptr<const File> head = MR_TRY(object.drive()->open_file(object.record().head));
   Trailer trailer = MR_TRY(read_trailer(*head, TrailerParts::kAll));
   if (trailer.shard_index.empty())
@@ -138,7 +138,7 @@ ShardIndexes::Index ShardIndexes::read_ready(const Object& object) const {
   return std::shared_ptr<const std::string>(std::make_shared<std::string>(std::move(trailer.shard_index)));
 }
 
-ShardIndexes::Index ShardIndexes::build_once(const std::shared_ptr<const Object>& object) {
+ShardIndexes::Index ShardIndexes::build_once(const std::shared_ptr<const LocalObject>& object) {
   const uint64_t version = object->record().version;
   std::shared_ptr<Build> mine;
   {
@@ -165,7 +165,7 @@ ShardIndexes::Index ShardIndexes::build_once(const std::shared_ptr<const Object>
   return index;
 }
 
-ShardIndexes::Index ShardIndexes::build(const std::shared_ptr<const Object>& object) {
+ShardIndexes::Index ShardIndexes::build(const std::shared_ptr<const LocalObject>& object) {
   ShardFeed feed(object->key(), ShardFeed::Packing::kRecognise, core_.memory.work);
   MR_TRY(feed_object(core_, *object, feed));
   Result<std::string> index = feed.finish();
@@ -182,7 +182,7 @@ ShardIndexes::Index ShardIndexes::build(const std::shared_ptr<const Object>& obj
   return std::shared_ptr<const std::string>(std::make_shared<std::string>(index.take()));
 }
 
-Status ShardIndexes::commit(const Object& object, const Result<std::string>& index, uint64_t samples) {
+Status ShardIndexes::commit(const LocalObject& object, const Result<std::string>& index, uint64_t samples) {
   const auto bucket = core_.buckets.find(object.bucket());
   if (bucket == nullptr) return make_error(Code::kCancelled, "the bucket is gone");
   Change change;

@@ -28,7 +28,7 @@ class ShardIndexes {
   // There is a new pending one.
   void wake();
   // Blocks. kNotFound: the name promises no tar; kInvalid: the bytes are none.
-  Result<std::shared_ptr<const std::string>> get(const std::shared_ptr<const Object>& object);
+  Result<std::shared_ptr<const std::string>> get(const std::shared_ptr<const LocalObject>& object);
 
  private:
   struct Build {
@@ -40,10 +40,10 @@ class ShardIndexes {
 
   void run();
   void build_pending();
-  Index read_ready(const Object& object) const;
-  Index build_once(const std::shared_ptr<const Object>& object);
-  Index build(const std::shared_ptr<const Object>& object);
-  Status commit(const Object& object, const Result<std::string>& index, uint64_t samples);
+  Index read_ready(const LocalObject& object) const;
+  Index build_once(const std::shared_ptr<const LocalObject>& object);
+  Index build(const std::shared_ptr<const LocalObject>& object);
+  Status commit(const LocalObject& object, const Result<std::string>& index, uint64_t samples);
 
   Core& core_;
   std::mutex mutex_;

@@ -7,6 +7,7 @@
 
 #include "base/crc.h"
 #include "store/coding.h"
+#include "store/drive.h"
 #include "store/index.h"
 
 namespace millrace::store {
@@ -110,6 +111,22 @@ bool UploadTable::wait_for_change(const std::shared_ptr<const Upload>& known) co
     const auto found = by_id_.find(known->id);
     return found == by_id_.end() || found->second != known;
   });
+}
+
+Result<UploadRows> read_upload(const Drive& drive, const Upload& upload) {
+  UploadRows found;
+  const std::string prefix = part_prefix(upload.bucket, upload.key, upload.id);
+  const auto rows = drive.index().iterate(Family::kUploads, DriveIndex::Scan::kSome);
+  for (rows->Seek(prefix); rows->Valid() && rows->key().starts_with(prefix); rows->Next()) {
+    unsigned number = 0;
+    for (const char byte : view(rows->key()).substr(prefix.size()))
+      number = number << 8 | static_cast<uint8_t>(byte);
+    found.keys.push_back(rows->key().ToString());
+    found.parts.push_back({number, MR_TRY(decode_record(view(rows->value())))});
+  }
+  if (!rows->status().ok()) return make_index_error(rows->status(), drive.path());
+  found.keys.push_back(upload_key(upload.bucket, upload.key, upload.id));
+  return found;
 }
 
 }  // namespace millrace::store

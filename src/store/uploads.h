@@ -37,6 +37,17 @@ struct Upload {
 std::string encode_upload(const Upload& upload);
 Result<Upload> decode_upload(std::string_view key, std::string_view value);
 
+// What a drive's index has of an upload.
+struct UploadPart {
+  unsigned number = 0;
+  Record record;
+};
+struct UploadRows {
+  std::vector<std::string> keys;  // of its parts, and the upload's own last
+  std::vector<UploadPart> parts;  // by number
+};
+Result<UploadRows> read_upload(const Drive& drive, const Upload& upload);
+
 class UploadTable {
  public:
   std::shared_ptr<const Upload> find(std::string_view bucket, std::string_view key,

@@ -8,7 +8,7 @@
 #include <mutex>
 #include <utility>
 
-namespace millrace::store {
+namespace millrace {
 
 template <typename T>
 class Snapshot {
@@ -31,4 +31,4 @@ class Snapshot {
   std::shared_ptr<const T> value_;  // guarded by mutex_
 };
 
-}  // namespace millrace::store
+}  // namespace millrace

@@ -1,5 +1,5 @@
 // Pins on the drive's files, and descriptors opened as they are needed.
-#include "store/object.h"
+#include "store/local_object.h"
 
 #include <algorithm>
 
@@ -9,39 +9,36 @@
 
 namespace millrace::store {
 
-Object::Object(std::string bucket, std::string key, Record record, std::shared_ptr<Drive> drive,
-               std::string inline_bytes)
-    : bucket_(std::move(bucket)),
-      key_(std::move(key)),
-      record_(std::move(record)),
-      drive_(std::move(drive)),
-      inline_bytes_(std::move(inline_bytes)) {
+LocalObject::LocalObject(std::string bucket, std::string key, Record known, std::shared_ptr<Drive> drive,
+                         std::string inline_bytes)
+    : Object(std::move(bucket), std::move(key), std::move(known), std::move(inline_bytes)),
+      drive_(std::move(drive)) {
   if (is_inline()) return;
-  drive_->keeper().pin(files_of(record_));
+  drive_->keeper().pin(files_of(record()));
   std::vector<uint64_t> blocks;
-  blocks.reserve(record_.pieces.size());
-  for (const Piece& piece : record_.pieces) blocks.push_back((piece.size + kBlockBytes - 1) / kBlockBytes);
+  blocks.reserve(record().pieces.size());
+  for (const Piece& piece : record().pieces) blocks.push_back((piece.size + kBlockBytes - 1) / kBlockBytes);
   checked_ = std::make_unique<CheckedBlocks>(blocks);
-  if (record_.pieces.size() == 1) return;
+  if (record().pieces.size() == 1) return;
   uint64_t end = 0;
-  ends_.reserve(record_.pieces.size());
-  for (const Piece& piece : record_.pieces) ends_.push_back(end += piece.size);
+  ends_.reserve(record().pieces.size());
+  for (const Piece& piece : record().pieces) ends_.push_back(end += piece.size);
 }
 
-Object::~Object() {
+LocalObject::~LocalObject() {
   if (is_inline()) return;
   drive_->open_descriptors -= files_.size();
-  drive_->unpin(files_of(record_));
+  drive_->unpin(files_of(record()));
 }
 
-Object::Place Object::locate(uint64_t offset) const {
-  MR_ASSERT(offset < record_.size, offset, record_.size);
+LocalObject::Place LocalObject::locate(uint64_t offset) const {
+  MR_ASSERT(offset < record().size, offset, record().size);
   if (ends_.empty()) return {0, offset};
   const auto piece = static_cast<size_t>(std::ranges::upper_bound(ends_, offset) - ends_.begin());
   return {piece, piece == 0 ? offset : offset - ends_[piece - 1]};
 }
 
-std::shared_ptr<const File> Object::find_file(size_t piece) const {
+std::shared_ptr<const File> LocalObject::find_file(size_t piece) const {
   std::lock_guard lock(mutex_);
   for (const auto& [number, file] : files_) {
     if (number == piece) return file;
@@ -49,9 +46,9 @@ std::shared_ptr<const File> Object::find_file(size_t piece) const {
   return nullptr;
 }
 
-Result<std::shared_ptr<const File>> Object::open_piece(size_t piece) const {
+Result<std::shared_ptr<const File>> LocalObject::open_piece(size_t piece) const {
   if (auto file = find_file(piece)) return file;
-  std::shared_ptr<const File> file = MR_TRY(drive_->open_file(record_.pieces[piece].file));
+  std::shared_ptr<const File> file = MR_TRY(drive_->open_file(record().pieces[piece].file));
   std::lock_guard lock(mutex_);
   for (const auto& [number, other] : files_) {
     if (number == piece) return other;  // somebody else was faster
@@ -65,7 +62,7 @@ Result<std::shared_ptr<const File>> Object::open_piece(size_t piece) const {
   return file;
 }
 
-Result<std::shared_ptr<const std::vector<uint32_t>>> Object::block_crcs(size_t piece) const {
+Result<std::shared_ptr<const std::vector<uint32_t>>> LocalObject::block_crcs(size_t piece) const {
   {
     std::lock_guard lock(mutex_);
     for (const auto& [number, crcs] : crcs_) {
@@ -74,7 +71,7 @@ Result<std::shared_ptr<const std::vector<uint32_t>>> Object::block_crcs(size_t p
   }
   const std::shared_ptr<const File> file = MR_TRY(open_piece(piece));
   Trailer trailer = MR_TRY(read_trailer(*file, TrailerParts::kWithoutIndex));
-  if (trailer.file != record_.pieces[piece].file || trailer.data_size != record_.pieces[piece].size) {
+  if (trailer.file != record().pieces[piece].file || trailer.data_size != record().pieces[piece].size) {
     return make_error(Code::kCorrupt, "{}: it is not the file it should be", file->name());
   }
   auto crcs = std::make_shared<const std::vector<uint32_t>>(std::move(trailer.block_crcs));
