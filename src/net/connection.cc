@@ -121,7 +121,7 @@ Task<Result<size_t>> Connection::receive(std::span<std::byte> into) {
         if (!flushed) co_return flushed.take_error();
       }
     }
-    if (!watch_.readable && !watch_.hung_up) {
+    if (!watch_.readable && !watch_.read_ended) {
       auto waited = co_await wait_readable();
       if (!waited) co_return waited.take_error();
     }
