@@ -225,7 +225,7 @@ TEST_F(AsyncClientTest, AScopeWithATimeLimitsTheWholeOfARequest) {
   Cancellation scope(*loop_, steady_us() + 20'000);
   const std::string said = ask(make_client(), make_get(server.url()), &scope);
   EXPECT_TRUE(said.starts_with(code_name(Code::kUnavailable))) << said;
-  EXPECT_EQ(server.asked().size(), 1U) << "there is no time for another attempt";
+  EXPECT_LE(server.asked().size(), 1U) << "there is no time for another attempt";
 }
 
 TEST_F(AsyncClientTest, FailuresThatMayPassAreRepeated) {
