@@ -161,7 +161,7 @@ Result<Store*> Stores::open(const std::string& shown, const net::Url& endpoint,
   options.credentials = std::move(credentials);
   options.lifeline = lifeline_;
   auto made = std::make_unique<Store>();
-  made->client_ = MR_TRY(net::Client::make(std::move(options)));
+  made->client_ = MR_TRY(net::Client::make(options));
   made->endpoint_ = endpoint;
   made->endpoint_.query.clear();
   made->shown_ = shown;
