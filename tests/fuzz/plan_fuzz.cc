@@ -8,7 +8,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
   namespace plan = millrace::plan;
-  const auto document = plan::parse_document({reinterpret_cast<const char*>(bytes), size}, "fuzz");
+  const auto document = parse_toml({reinterpret_cast<const char*>(bytes), size}, "fuzz");
   if (!document) return 0;
   const auto installation = plan::read_installation(*document);
   if (!installation) {
