@@ -17,7 +17,6 @@ namespace {
 constexpr std::string_view kAlgorithm = "AWS4-HMAC-SHA256";
 constexpr std::string_view kTerminator = "aws4_request";
 constexpr std::string_view kService = "s3";
-constexpr int64_t kMaxExpiresSeconds = 7 * 24 * 3600;
 constexpr size_t kMaxSignedHeaders = 100;
 constexpr size_t kDateBytes = 16;  // 20261115T225034Z
 
