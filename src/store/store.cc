@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/fault.h"
+#include "base/mutex.h"
 #include "store/commit.h"
 #include "store/engine.h"
 #include "store/list.h"
@@ -88,7 +89,7 @@ Status Engine::save_bucket(const BucketRecord& record) {
 
 Status Engine::create_bucket(const std::string& name, BucketSettings settings) {
   MR_TRY(check_bucket_name(name, NameRule::kShort));
-  std::lock_guard lock(core_.admin);
+  const MutexLock lock(core_.admin);
   if (core_.buckets.find(name) != nullptr) return make_error(Code::kExists, "bucket {} exists", name);
   BucketRecord record;
   record.bucket = {name, wall_ms(), core_.clock.next(), settings};
@@ -96,7 +97,7 @@ Status Engine::create_bucket(const std::string& name, BucketSettings settings) {
 }
 
 Status Engine::change_bucket(const std::string& name, BucketSettings settings) {
-  std::lock_guard lock(core_.admin);
+  const MutexLock lock(core_.admin);
   const auto bucket = core_.buckets.find(name);
   if (bucket == nullptr) return make_error(Code::kNotFound, "there is no bucket {}", name);
   BucketRecord record;
@@ -105,7 +106,7 @@ Status Engine::change_bucket(const std::string& name, BucketSettings settings) {
 }
 
 Status Engine::remove_bucket(const std::string& name) {
-  std::lock_guard lock(core_.admin);
+  const MutexLock lock(core_.admin);
   MR_TRY(remove_empty_bucket(name));
   // Nobody can add to them any more. Those that stay because a drive refuses or the node stops, the
   // housekeeper takes.
@@ -121,7 +122,7 @@ Status Engine::remove_empty_bucket(const std::string& name) {
   const auto bucket = core_.buckets.find(name);
   if (bucket == nullptr) return make_error(Code::kNotFound, "there is no bucket {}", name);
   // No commit runs meanwhile, and those that follow find the bucket gone.
-  std::unique_lock topology(core_.topology);
+  const WriteLock topology(core_.topology);
   const std::shared_ptr<const DriveMap> map = core_.map();
   MR_TRY(map->check_all_there(fmt::format("bucket {} cannot be removed", name)));
   ListOptions first;
@@ -284,7 +285,7 @@ std::vector<DriveStatus> Engine::drives() {
 }
 
 Status Engine::add_drive(const std::string& path) {
-  std::lock_guard lock(core_.admin);
+  const MutexLock lock(core_.admin);
   // The node's list outlives the directory it was started in.
   MR_TRY(attach_.add(absolute_path(path)));
   housekeeper_.wake();
@@ -293,14 +294,14 @@ Status Engine::add_drive(const std::string& path) {
 }
 
 Status Engine::drain_drive(const std::string& path) {
-  std::lock_guard lock(core_.admin);
+  const MutexLock lock(core_.admin);
   MR_TRY(attach_.drain(path));
   housekeeper_.wake();
   return {};
 }
 
 Status Engine::remove_drive(const std::string& path) {
-  std::lock_guard lock(core_.admin);
+  const MutexLock lock(core_.admin);
   return attach_.remove(path);
 }
 
