@@ -2,15 +2,14 @@
 #include "net/client.h"
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
-#include <condition_variable>
 #include <cstring>
 #include <map>
-#include <mutex>
 #include <thread>
 
 #include "base/clock.h"
+#include "base/mutex.h"
+#include "base/number.h"
 #include "base/random.h"
 #include "base/text.h"
 #include "net/digest.h"
@@ -64,12 +63,11 @@ uint64_t random_seed() {
 int64_t pause_before(int attempt, const Response* answer) {
   if (answer != nullptr) {
     if (const std::string* after = answer->find_header("retry-after")) {
-      int64_t seconds = 0;
-      const auto [end, failure] = std::from_chars(after->data(), after->data() + after->size(), seconds);
+      const auto seconds = parse_number<int64_t>(*after);
       // Also one that always says 0 is not asked faster and faster.
       const int64_t least = std::min(kFirstPauseMs / 10 * attempt, kLongestPauseMs);
-      if (failure == std::errc{} && seconds >= 0)
-        return std::max(least, std::min(seconds, kLongestRetryAfterMs / 1000) * 1000);
+      if (seconds && *seconds >= 0)
+        return std::max(least, std::min(*seconds, kLongestRetryAfterMs / 1000) * 1000);
     }
   }
   const int64_t pause = std::min(kFirstPauseMs << std::min(attempt, 16), kLongestPauseMs);
@@ -111,9 +109,9 @@ class Client::Pool {
     std::unique_ptr<Wire> wire;  // none: open one
   };
   Result<Lease> take(const std::string& place) {
-    std::unique_lock lock(mutex_);
+    UniqueLock lock(mutex_);
     Host& host = hosts_[place];
-    const auto free = [&] { return host.taken < options_.connections_per_host; };
+    const auto free = [&]() MR_REQUIRES(mutex_) { return host.taken < options_.connections_per_host; };
     if (!freed_.wait_for(lock, std::chrono::milliseconds(options_.timeouts.io_ms), free))
       return make_error(Code::kUnavailable, "all {} connections to {} are in use",
                         options_.connections_per_host, place);
@@ -127,21 +125,21 @@ class Client::Pool {
     return lease;
   }
   void keep(const std::string& place, std::unique_ptr<Wire> wire) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     Host& host = hosts_[place];
     if (host.idle.size() < kMaxIdlePerHost) host.idle.push_back(std::move(wire));
   }
   void note_answer(const std::string& place) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     hosts_[place].answered = true;
   }
   bool has_answered(const std::string& place) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return hosts_[place].answered;
   }
   void release(const std::string& place) {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       --hosts_[place].taken;
     }
     freed_.notify_all();
@@ -154,9 +152,9 @@ class Client::Pool {
     bool answered = false;
   };
   const ClientOptions& options_;
-  std::mutex mutex_;
-  std::condition_variable freed_;
-  std::map<std::string, Host> hosts_;  // guarded by mutex_
+  Mutex mutex_;
+  ConditionVariable freed_;
+  std::map<std::string, Host> hosts_ MR_GUARDED_BY(mutex_);
 };
 
 Result<std::unique_ptr<Client>> Client::make(ClientOptions options) {

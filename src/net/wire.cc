@@ -324,15 +324,10 @@ Status Wire::send_by_copy(const File& file, uint64_t offset, uint64_t size) {
   std::vector<std::byte> buffer(std::min<uint64_t>(size, kStep));
   while (size > 0) {
     const size_t most = std::min<uint64_t>(size, buffer.size());
-    ssize_t got = 0;
-    do {
-      got = ::pread(file.descriptor(), buffer.data(), most, static_cast<off_t>(offset));
-    } while (got < 0 && errno == EINTR);
-    if (got < 0) return make_system_error(errno, "reading " + file.name());
-    if (got == 0) return make_error(Code::kTruncated, "{} became shorter while it was sent", file.name());
-    MR_TRY(write_tls({reinterpret_cast<const char*>(buffer.data()), static_cast<size_t>(got)}));
-    offset += static_cast<uint64_t>(got);
-    size -= static_cast<uint64_t>(got);
+    MR_TRY(file.read_exactly(offset, {buffer.data(), most}));
+    MR_TRY(write_tls({reinterpret_cast<const char*>(buffer.data()), most}));
+    offset += most;
+    size -= most;
   }
   return {};
 }
