@@ -81,7 +81,10 @@ int exit_code(Code code) {
 }
 
 Error::Error(Code code, std::string message)
-    : detail_(std::make_unique<Detail>(Detail{code, std::move(message), {}, {}, {}, {}})) {}
+    : detail_(std::make_unique<Detail>(Detail{code, nullptr, std::move(message), {}, {}, {}, {}})) {}
+
+Error::Error(const Reason& reason, std::string message)
+    : detail_(std::make_unique<Detail>(Detail{reason.code, &reason, std::move(message), {}, {}, {}, {}})) {}
 
 Error Error::within(std::string_view what) && {
   detail_->message = fmt::format("{}: {}", what, detail_->message);
@@ -109,11 +112,8 @@ Error Error::during(std::string_view stage) && {
 }
 
 Error Error::copy() const {
-  Error other(code(), message());
-  other.detail_->hint = hint();
-  other.detail_->place = place();
-  other.detail_->shard = shard();
-  other.detail_->stage = stage();
+  Error other;
+  other.detail_ = std::make_unique<Detail>(*detail_);
   return other;
 }
 

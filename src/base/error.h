@@ -2,7 +2,8 @@
 //
 // An Error is one of about a dozen codes plus a message that each layer extends once with what it was
 // doing ("reading shard.tar: member a.jpg at byte 512: …") and an optional hint for the person who reads
-// it. Move-only and one pointer wide, so that a Result<T> on a hot path stays small. Not thread-shared.
+// it. Programs act on the code, or on the reason where the code says too little; never on the message.
+// Move-only and one pointer wide, so that a Result<T> on a hot path stays small. Not thread-shared.
 #pragma once
 
 #include <fmt/format.h>
@@ -35,6 +36,18 @@ std::string_view code_name(Code code);
 int http_status(Code code);
 int exit_code(Code code);  // 1: the work failed; 2: the request was wrong
 
+// A reason is declared once, by the layer that gives it, and compared by address:
+//
+//   inline constexpr Reason kNoSuchUpload{Code::kNotFound, "no such upload"};
+//   return make_error(kNoSuchUpload, "{} has no upload {}", key, upload);
+//   if (error.is(kNoSuchUpload)) …
+struct Reason {
+  Code code;
+  std::string_view name;  // for logs
+  Reason(const Reason&) = delete;
+  constexpr Reason(Code reason_code, std::string_view reason_name) : code(reason_code), name(reason_name) {}
+};
+
 template <typename T>
 class Result;
 
@@ -47,8 +60,11 @@ struct Place {
 class [[nodiscard]] Error {
  public:
   Error(Code code, std::string message);
+  Error(const Reason& reason, std::string message);
 
   Code code() const { return detail_->code; }
+  const Reason* reason() const { return detail_->reason; }  // null: the code says it all
+  bool is(const Reason& reason) const { return detail_->reason == &reason; }
   const std::string& message() const { return detail_->message; }
   const std::string& hint() const { return detail_->hint; }
   const std::optional<Place>& place() const { return detail_->place; }
@@ -73,6 +89,7 @@ class [[nodiscard]] Error {
 
   struct Detail {
     Code code;
+    const Reason* reason = nullptr;
     std::string message;
     std::string hint;
     std::optional<Place> place;
@@ -85,6 +102,11 @@ class [[nodiscard]] Error {
 template <typename... Args>
 Error make_error(Code code, fmt::format_string<Args...> format, Args&&... args) {
   return Error(code, fmt::format(format, std::forward<Args>(args)...));
+}
+
+template <typename... Args>
+Error make_error(const Reason& reason, fmt::format_string<Args...> format, Args&&... args) {
+  return Error(reason, fmt::format(format, std::forward<Args>(args)...));
 }
 
 // The error of a failed system call: errno becomes a code and its text the message.

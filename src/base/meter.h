@@ -32,6 +32,14 @@ class Meter {
     uint64_t bytes = 0;
     uint64_t microseconds = 0;
     uint64_t errors = 0;
+
+    void add(const Reading& other) {
+      for (size_t i = 0; i < buckets.size(); ++i) buckets[i] += other.buckets[i];
+      count += other.count;
+      bytes += other.bytes;
+      microseconds += other.microseconds;
+      errors += other.errors;
+    }
   };
   Reading read() const {
     Reading reading;

@@ -1,9 +1,9 @@
 // millrace keys: access keys and what they may do.
-#include "cluster/keys.h"
+#include "node/keys.h"
 #include "cli/common.h"
 #include "cli/copying.h"
 #include "cli/node_flags.h"
-#include "cluster/node.h"
+#include "node/node.h"
 
 #include <sys/stat.h>
 
@@ -20,18 +20,18 @@ struct KeyFlags {
 };
 
 Result<std::string> key_path(const KeyFlags& flags) {
-  cluster::Config config;
+  node::Config config;
   Settings settings;
   MR_TRY(flags.node.load(config, settings));
   if (::mkdir(config.data.c_str(), 0700) != 0 && errno != EEXIST)
     return make_system_error(errno, "making " + config.data);
-  return cluster::key_file_path(config.data);
+  return node::key_file_path(config.data);
 }
 
-std::string rights_text(const cluster::Key& key) {
+std::string rights_text(const gateway::Key& key) {
   if (key.admin) return "admin";
   std::string text;
-  for (const cluster::Grant& grant : key.grants) {
+  for (const gateway::Grant& grant : key.grants) {
     text += fmt::format("{}{}:{}", text.empty() ? "" : " ", grant.bucket,
                         grant.read && grant.write ? "read-write"
                         : grant.read              ? "read"
@@ -42,10 +42,10 @@ std::string rights_text(const cluster::Key& key) {
 
 Status create(Shell& shell, const KeyFlags& flags) {
   const std::string path = MR_TRY(key_path(flags));
-  cluster::Key key = cluster::make_key();
+  gateway::Key key = gateway::make_key();
   key.admin = flags.admin;
   key.note = flags.note;
-  for (const std::string& text : flags.grants) key.grants.push_back(MR_TRY(cluster::parse_grant(text)));
+  for (const std::string& text : flags.grants) key.grants.push_back(MR_TRY(gateway::parse_grant(text)));
   if (!key.admin && key.grants.empty()) {
     return make_error(Code::kInvalid, "a key without rights opens nothing")
         .with_hint("--bucket train:read-write, --bucket '*:read' or --admin");
@@ -54,11 +54,11 @@ Status create(Shell& shell, const KeyFlags& flags) {
     say_step(shell, "make a key with the rights", rights_text(key), path);
     return {};
   }
-  const auto add = [&key](cluster::KeyRing& ring) -> Status {
+  const auto add = [&key](gateway::KeyRing& ring) -> Status {
     ring.add(key);
     return {};
   };
-  MR_TRY(cluster::KeyRing::edit(path, add));
+  MR_TRY(node::edit_keys(path, add));
   if (shell.json) {
     Shell::print(
         {{"access_key", key.access_key}, {"secret_key", key.secret_key}, {"rights", rights_text(key)}});
@@ -72,9 +72,9 @@ Status create(Shell& shell, const KeyFlags& flags) {
 
 Status list(Shell& shell, const KeyFlags& flags) {
   const std::string path = MR_TRY(key_path(flags));
-  const cluster::KeyRing ring = MR_TRY(cluster::KeyRing::load(path));
+  const gateway::KeyRing ring = MR_TRY(node::load_keys(path));
   Json json = Json::array();
-  for (const cluster::Key& key : ring.keys()) {
+  for (const gateway::Key& key : ring.keys()) {
     if (shell.json)
       json.push_back({{"access_key", key.access_key}, {"rights", rights_text(key)}, {"note", key.note}});
     else
@@ -86,18 +86,18 @@ Status list(Shell& shell, const KeyFlags& flags) {
 
 Status remove(Shell& shell, const KeyFlags& flags) {
   const std::string path = MR_TRY(key_path(flags));
-  const auto remove_key = [&flags](cluster::KeyRing& ring) -> Status {
+  const auto remove_key = [&flags](gateway::KeyRing& ring) -> Status {
     if (ring.remove(flags.access_key)) return {};
     return make_error(Code::kNotFound, "there is no key {}", flags.access_key)
         .with_hint("millrace keys list");
   };
   if (shell.dry_run) {
-    cluster::KeyRing ring = MR_TRY(cluster::KeyRing::load(path));
+    gateway::KeyRing ring = MR_TRY(node::load_keys(path));
     MR_TRY(remove_key(ring));
     say_step(shell, "remove the key", flags.access_key);
     return {};
   }
-  const cluster::KeyRing ring = MR_TRY(cluster::KeyRing::edit(path, remove_key));
+  const gateway::KeyRing ring = MR_TRY(node::edit_keys(path, remove_key));
   shell.say(ring.empty() ? "removed; that was the last key: on loopback the node is open now" : "removed");
   return {};
 }

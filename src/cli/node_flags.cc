@@ -49,7 +49,7 @@ void NodeFlags::add_to(CLI::App& verb) {
       "Any setting: name=value; may be repeated");
 }
 
-Status NodeFlags::load(cluster::Config& config, Settings& settings) const {
+Status NodeFlags::load(node::Config& config, Settings& settings) const {
   settings = config.settings();
   if (!file.empty()) MR_TRY(settings.load_file(file));
   MR_TRY(settings.load_environment());

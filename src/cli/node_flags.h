@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "cluster/config.h"
+#include "node/config.h"
 
 namespace millrace::cli {
 
@@ -17,7 +17,7 @@ struct NodeFlags {
 
   void add_to(CLI::App& verb);
   // Flags over environment over file over defaults. `config` must stay where it is.
-  Status load(cluster::Config& config, Settings& settings) const;
+  Status load(node::Config& config, Settings& settings) const;
 };
 
 // MILLRACE_… variables that look like settings and are none: slips that would change nothing, silently.

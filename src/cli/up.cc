@@ -6,7 +6,7 @@
 #include "base/units.h"
 #include "cli/common.h"
 #include "cli/node_flags.h"
-#include "cluster/node.h"
+#include "node/node.h"
 
 namespace millrace::cli {
 
@@ -23,7 +23,7 @@ sigset_t block_signals() {
   return signals;
 }
 
-void tell_drives(Shell& shell, cluster::Node& node) {
+void tell_drives(Shell& shell, node::Node& node) {
   for (const store::DriveStatus& drive : node.store().drives()) {
     if (drive.state == store::DriveState::kServing || drive.state == store::DriveState::kDraining) {
       shell.say(fmt::format("  drive {}: {} of {} free, {} objects{}", drive.path,
@@ -37,7 +37,7 @@ void tell_drives(Shell& shell, cluster::Node& node) {
   }
 }
 
-void welcome(Shell& shell, cluster::Node& node, const cluster::Config& config) {
+void welcome(Shell& shell, node::Node& node, const node::Config& config) {
   const std::string url = node.url();
   if (shell.json) {
     Shell::print({{"url", url}, {"node", node.store().node_id()}, {"data", config.data}});
@@ -70,7 +70,7 @@ void welcome(Shell& shell, cluster::Node& node, const cluster::Config& config) {
 
 Status run_up(Shell& shell, const NodeFlags& flags) {
   shell.stamps = true;
-  cluster::Config config;
+  node::Config config;
   Settings settings;
   MR_TRY(flags.load(config, settings));
   for (const DoubtfulVariable& variable : doubtful_variables(settings)) {
@@ -78,7 +78,7 @@ Status run_up(Shell& shell, const NodeFlags& flags) {
                      variable.nearest);
   }
   const sigset_t signals = block_signals();
-  auto node = MR_TRY(cluster::Node::start(config, shell.log()));
+  auto node = MR_TRY(node::Node::start(config, shell.log()));
   welcome(shell, *node, config);
   int signal = 0;
   ::sigwait(&signals, &signal);
@@ -95,7 +95,7 @@ Status run_up(Shell& shell, const NodeFlags& flags) {
 }
 
 Status run_config(Shell& shell, const NodeFlags& flags) {
-  cluster::Config config;
+  node::Config config;
   Settings settings;
   MR_TRY(flags.load(config, settings));
   if (shell.json) {

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "base/mutex.h"
-#include "store/placement.h"
+#include "base/rendezvous.h"
 
 namespace millrace::store {
 
@@ -21,7 +21,7 @@ uint64_t bytes_of(const Object& object) {
 }  // namespace
 
 uint64_t ObjectCache::hash(std::string_view bucket, std::string_view key) {
-  return placement_hash(bucket, key);
+  return name_hash(bucket, key);
 }
 
 std::shared_ptr<const Object> ObjectCache::find(uint64_t hash, std::string_view bucket,

@@ -9,6 +9,7 @@
 #include "base/fault.h"
 #include "store/coding.h"
 #include "store/put.h"
+#include "store/reasons.h"
 #include "store/reconcile.h"
 #include "store/trailer.h"
 
@@ -23,11 +24,6 @@ bool is_upload_change(const Change& change) {
 
 bool is_pending(const Record& record) {
   return record.shard == ShardState::kPending;
-}
-
-Error no_such_upload(const Change& change) {
-  return make_error(Code::kNotFound, "NoSuchUpload: {}/{} has no upload {}", change.bucket, change.key,
-                    change.upload);
 }
 
 // Files of `old` that `kept` does not use, where both are on one drive.
@@ -102,7 +98,7 @@ Status CommitBatch::plan(Outcome& outcome, KeyState& state) {
                             change.kind != Change::Kind::kAbortUpload &&
                             change.kind != Change::Kind::kTidyUpload;
   if (needs_bucket && core_.buckets.find(change.bucket) == nullptr) {
-    return make_error(Code::kNotFound, "there is no bucket {}", change.bucket);
+    return no_such_bucket(change.bucket);
   }
   // A writer that began before its drive was taken out: nobody would find the object there.
   if (change.drive != nullptr && std::ranges::find(map_->drives, change.drive) == map_->drives.end()) {
@@ -138,7 +134,7 @@ Status CommitBatch::plan_put(Outcome& outcome, KeyState& state) {
   MR_TRY(give_version(outcome, state.lookup));
   if (!change.upload.empty()) {
     const auto upload = core_.uploads.find(change.bucket, change.key, change.upload);
-    if (upload == nullptr) return no_such_upload(change);
+    if (upload == nullptr) return no_such_upload(change.bucket, change.key, change.upload);
     if (upload->drive != change.drive) return make_error(Code::kCancelled, "the upload was moved meanwhile");
     MR_TRY(plan_end_of_upload(outcome, *upload, change.record));
   }
@@ -334,7 +330,7 @@ Status CommitBatch::plan_create_upload(Outcome& outcome) {
 Status CommitBatch::plan_part(Outcome& outcome) {
   const Change& change = outcome.change;
   const auto upload = core_.uploads.find(change.bucket, change.key, change.upload);
-  if (upload == nullptr) return no_such_upload(change);
+  if (upload == nullptr) return no_such_upload(change.bucket, change.key, change.upload);
   if (upload->drive != change.drive) {
     return make_error(Code::kUnavailable, "upload {} was moved to another drive: send the part again",
                       change.upload);
@@ -361,7 +357,7 @@ Status CommitBatch::plan_part(Outcome& outcome) {
 Status CommitBatch::plan_abort(Outcome& outcome) {
   const Change& change = outcome.change;
   const auto upload = core_.uploads.find(change.bucket, change.key, change.upload);
-  if (upload == nullptr) return no_such_upload(change);
+  if (upload == nullptr) return no_such_upload(change.bucket, change.key, change.upload);
   return plan_end_of_upload(outcome, *upload, Record());
 }
 
@@ -399,8 +395,7 @@ Status CommitBatch::plan_end_of_upload(Outcome& outcome, const Upload& upload, c
     return std::ranges::count_if(files_of(part), [&](uint64_t file) { return used.erase(file) > 0; }) > 0;
   });
   if (!used.empty()) {
-    return make_error(Code::kInvalid,
-                      "InvalidPart: a part was replaced while the upload was being completed");
+    return make_error(kNoSuchPart, "a part was replaced while the upload was being completed");
   }
   writes_for(upload.drive, outcome);
   remove_upload(outcome, upload.drive, rows, kItself);

@@ -9,6 +9,7 @@
 #include "base/mutex.h"
 #include "base/units.h"
 #include "store/commit.h"
+#include "store/reasons.h"
 
 namespace millrace::store {
 
@@ -54,8 +55,8 @@ void Core::set_map(std::shared_ptr<DriveMap> next) {
   }
   map_.store(next);
   for (Change& change : queued) {
-    const uint64_t hash = placement_hash(change.bucket, change.key);
-    next->committers[place_first(hash, next->targets)]->push(std::move(change));
+    const uint64_t hash = name_hash(change.bucket, change.key);
+    next->committers[rendezvous_first(hash, next->targets)]->push(std::move(change));
   }
 }
 
@@ -140,7 +141,7 @@ Result<std::shared_ptr<const Object>> Core::load(const std::string& bucket, cons
         continue;
     }
     MR_TRY(check_newest(*drives, lookup, bucket, key));
-    if (current == nullptr) return make_error(Code::kNotFound, "{}/{}: there is no such object", bucket, key);
+    if (current == nullptr) return no_such_object(bucket, key);
     std::string inline_bytes;
     if (current->record.pieces.empty() && current->record.size > 0) {
       const auto found = current->drive->index().find(Family::kSmall, object_key(bucket, key));
@@ -177,7 +178,7 @@ Result<std::shared_ptr<const Object>> Core::load(const std::string& bucket, cons
 Result<std::shared_ptr<Drive>> Core::choose_drive(std::string_view bucket, std::string_view key,
                                                   uint64_t size) const {
   const std::shared_ptr<const DriveMap> drives = map();
-  const std::vector<size_t> order = place(placement_hash(bucket, key), drives->targets);
+  const std::vector<size_t> order = rendezvous_order(name_hash(bucket, key), drives->targets);
   bool any_full = false;
   for (const DriveState wanted : {DriveState::kServing, DriveState::kSlow}) {
     for (const size_t position : order) {
@@ -205,7 +206,7 @@ void Core::submit(Change change) {
     const std::shared_ptr<const DriveMap> drives = map();
     if (!drives->committers.empty()) {
       change.submitted_us = steady_us();
-      const size_t position = place_first(placement_hash(change.bucket, change.key), drives->targets);
+      const size_t position = rendezvous_first(name_hash(change.bucket, change.key), drives->targets);
       drives->committers[position]->push(std::move(change));
       return;
     }

@@ -15,6 +15,7 @@
 
 #include "base/log.h"
 #include "base/mutex.h"
+#include "base/rendezvous.h"
 #include "base/result.h"
 #include "base/workers.h"
 #include "store/buckets.h"
@@ -22,7 +23,6 @@
 #include "store/cache.h"
 #include "store/drive.h"
 #include "store/known_drives.h"
-#include "store/placement.h"
 #include "store/request_memory.h"
 #include "store/snapshot.h"
 #include "store/store.h"
@@ -41,7 +41,7 @@ struct MissingDrive {
 
 struct DriveMap {
   std::vector<std::shared_ptr<Drive>> drives;
-  std::vector<PlacementTarget> targets;                // at the same positions
+  std::vector<Target> targets;                         // at the same positions
   std::vector<std::shared_ptr<Committer>> committers;  // at the same positions
   std::vector<MissingDrive> missing;
   uint64_t since = 0;  // the clock when it became the map: earlier versions may lie on drives that left

@@ -9,6 +9,7 @@
 #include "base/ids.h"
 #include "store/commit.h"
 #include "store/put.h"
+#include "store/reasons.h"
 #include "store/shard_feed.h"
 
 namespace millrace::store {
@@ -41,7 +42,7 @@ Result<std::shared_ptr<const Upload>> Multipart::get(const std::string& bucket, 
   if (found == nullptr) {
     MR_TRY(core_.map()->check_all_there(
         fmt::format("upload {} of {}/{} is not known to be there or not", upload, bucket, key)));
-    return make_error(Code::kNotFound, "NoSuchUpload: {}/{} has no upload {}", bucket, key, upload);
+    return no_such_upload(bucket, key, upload);
   }
   return found;
 }
@@ -49,7 +50,7 @@ Result<std::shared_ptr<const Upload>> Multipart::get(const std::string& bucket, 
 Result<std::string> Multipart::create(PutOptions options) {
   MR_TRY(check_key(options.key));
   const auto bucket = core_.buckets.find(options.bucket);
-  if (bucket == nullptr) return make_error(Code::kNotFound, "there is no bucket {}", options.bucket);
+  if (bucket == nullptr) return no_such_bucket(options.bucket);
   if (core_.uploads.is_full())
     return make_error(Code::kUnavailable, "there are {} uploads under way", kMaxUploads);
   auto upload = std::make_shared<Upload>();
@@ -77,7 +78,7 @@ Result<std::unique_ptr<Writer>> Multipart::put_part(PartOptions options) {
   }
   const auto upload = MR_TRY(get(options.bucket, options.key, options.upload));
   const auto bucket = core_.buckets.find(options.bucket);
-  if (bucket == nullptr) return make_error(Code::kNotFound, "there is no bucket {}", options.bucket);
+  if (bucket == nullptr) return no_such_bucket(options.bucket);
   const Drive& drive = *upload->drive;
   if (drive.state() == DriveState::kFailed) {
     return make_error(Code::kUnavailable, "the upload's drive has failed: {}", drive.reason());
@@ -150,27 +151,27 @@ std::vector<UploadStatus> Multipart::all(const std::string& bucket) {
 
 Result<std::vector<Multipart::Part>> Multipart::choose_parts(std::vector<Part> there,
                                                              const std::vector<CompletePart>& wanted) {
-  if (wanted.empty()) return make_error(Code::kInvalid, "InvalidPart: the list of parts is empty");
+  if (wanted.empty()) return make_error(kNoSuchPart, "the list of parts is empty");
   std::vector<Part> chosen;
   for (const CompletePart& want : wanted) {
     if (!chosen.empty() && want.number <= chosen.back().number) {
-      return make_error(Code::kInvalid, "InvalidPartOrder: part {} is listed behind part {}", want.number,
+      return make_error(kPartsOutOfOrder, "part {} is listed behind part {}", want.number,
                         chosen.back().number);
     }
     const auto found = std::ranges::lower_bound(there, want.number, {}, &Part::number);
     if (found == there.end() || found->number != want.number) {
-      return make_error(Code::kInvalid, "InvalidPart: part {} was not uploaded", want.number);
+      return make_error(kNoSuchPart, "part {} was not uploaded", want.number);
     }
     if (found->record.etag != want.etag) {
-      return make_error(Code::kInvalid, "InvalidPart: part {} has the etag {}, not {}", want.number,
-                        found->record.etag, want.etag);
+      return make_error(kNoSuchPart, "part {} has the etag {}, not {}", want.number, found->record.etag,
+                        want.etag);
     }
     chosen.push_back(std::move(*found));
   }
   for (size_t i = 0; i + 1 < chosen.size(); ++i) {
     if (chosen[i].record.size < kMinPartBytes) {
-      return make_error(Code::kInvalid, "EntityTooSmall: part {} has {} bytes, all but the last need {}",
-                        chosen[i].number, chosen[i].record.size, kMinPartBytes);
+      return make_error(kPartTooSmall, "part {} has {} bytes, all but the last need {}", chosen[i].number,
+                        chosen[i].record.size, kMinPartBytes);
     }
   }
   return chosen;
@@ -186,7 +187,7 @@ Result<std::shared_ptr<const Object>> Multipart::complete(Completion completion)
 
 Result<std::shared_ptr<const Object>> Multipart::try_to_complete(Completion completion) {
   const auto bucket = core_.buckets.find(completion.bucket);
-  if (bucket == nullptr) return make_error(Code::kNotFound, "there is no bucket {}", completion.bucket);
+  if (bucket == nullptr) return no_such_bucket(completion.bucket);
   Parts found = MR_TRY(load_parts(completion.bucket, completion.key, completion.upload));
   const std::shared_ptr<const Upload>& upload = found.upload;
   const std::vector<Part> parts = MR_TRY(choose_parts(std::move(found.parts), completion.parts));

@@ -5,6 +5,7 @@
 #include <set>
 #include <thread>
 
+#include "store/reasons.h"
 #include "store/testing/store_fixture.h"
 #include "store/uploads.h"
 
@@ -99,17 +100,17 @@ TEST_F(MultipartTest, WrongListsAreRefusedByName) {
   const CompletePart three = part("key", upload, 3, some_bytes(100, 3));
   const auto complete = [&](std::vector<CompletePart> parts) {
     const auto result = store_->complete_upload("data", "key", upload, std::move(parts), {}, {});
-    return result ? std::string("completed") : result.error().message();
+    return result ? nullptr : result.error().reason();
   };
-  EXPECT_TRUE(complete({}).starts_with("InvalidPart"));
-  EXPECT_TRUE(complete({two, one}).starts_with("InvalidPartOrder"));
-  EXPECT_TRUE(complete({one, {9, one.etag}}).starts_with("InvalidPart:"));
-  EXPECT_TRUE(complete({{1, "wrong"}}).starts_with("InvalidPart:"));
-  EXPECT_TRUE(complete({two, three}).starts_with("EntityTooSmall"));
-  EXPECT_EQ(complete({one, two}), "completed");
+  EXPECT_TRUE(complete({}) == &kNoSuchPart);
+  EXPECT_TRUE(complete({two, one}) == &kPartsOutOfOrder);
+  EXPECT_TRUE(complete({one, {9, one.etag}}) == &kNoSuchPart);
+  EXPECT_TRUE(complete({{1, "wrong"}}) == &kNoSuchPart);
+  EXPECT_TRUE(complete({two, three}) == &kPartTooSmall);
+  EXPECT_EQ(complete({one, two}), nullptr);
   const auto unknown = store_->complete_upload("data", "key", "no-such", {one}, {}, {});
   EXPECT_EQ(unknown.error().code(), Code::kNotFound);
-  EXPECT_TRUE(unknown.error().message().starts_with("NoSuchUpload"));
+  EXPECT_TRUE(unknown.error().is(kNoSuchUpload));
   EXPECT_EQ(store_->put_part({"data", "key", "no-such", 1, 1}).error().code(), Code::kNotFound);
   wait_for_files(3);  // two parts and the head; the third is gone
 }

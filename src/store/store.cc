@@ -8,6 +8,7 @@
 #include "store/engine.h"
 #include "store/list.h"
 #include "store/put.h"
+#include "store/reasons.h"
 
 namespace millrace::store {
 
@@ -90,7 +91,7 @@ Status Engine::save_bucket(const BucketRecord& record) {
 Status Engine::create_bucket(const std::string& name, BucketSettings settings) {
   MR_TRY(check_bucket_name(name, NameRule::kShort));
   const MutexLock lock(core_.admin);
-  if (core_.buckets.find(name) != nullptr) return make_error(Code::kExists, "bucket {} exists", name);
+  if (core_.buckets.find(name) != nullptr) return make_error(kBucketExists, "bucket {} exists", name);
   BucketRecord record;
   record.bucket = {name, wall_ms(), core_.clock.next(), settings};
   return save_bucket(record);
@@ -99,7 +100,7 @@ Status Engine::create_bucket(const std::string& name, BucketSettings settings) {
 Status Engine::change_bucket(const std::string& name, BucketSettings settings) {
   const MutexLock lock(core_.admin);
   const auto bucket = core_.buckets.find(name);
-  if (bucket == nullptr) return make_error(Code::kNotFound, "there is no bucket {}", name);
+  if (bucket == nullptr) return no_such_bucket(name);
   BucketRecord record;
   record.bucket = {name, bucket->created_ms, core_.clock.next(), settings};
   return save_bucket(record);
@@ -120,7 +121,7 @@ Status Engine::remove_bucket(const std::string& name) {
 
 Status Engine::remove_empty_bucket(const std::string& name) {
   const auto bucket = core_.buckets.find(name);
-  if (bucket == nullptr) return make_error(Code::kNotFound, "there is no bucket {}", name);
+  if (bucket == nullptr) return no_such_bucket(name);
   // No commit runs meanwhile, and those that follow find the bucket gone.
   const WriteLock topology(core_.topology);
   const std::shared_ptr<const DriveMap> map = core_.map();
@@ -128,7 +129,7 @@ Status Engine::remove_empty_bucket(const std::string& name) {
   ListOptions first;
   first.limit = 1;
   const ListPage page = MR_TRY(list_objects(*map, name, first, core_.moves));
-  if (!page.entries.empty()) return make_error(Code::kExists, "bucket {} is not empty", name);
+  if (!page.entries.empty()) return make_error(kBucketNotEmpty, "bucket {} is not empty", name);
   BucketRecord record;
   record.bucket = *bucket;
   record.bucket.version = core_.clock.next();
@@ -164,7 +165,7 @@ Result<std::shared_ptr<const std::string>> Engine::shard_index(std::shared_ptr<c
 Result<std::unique_ptr<Writer>> Engine::put(PutOptions options) {
   MR_TRY(check_key(options.key));
   const auto bucket = core_.buckets.find(options.bucket);
-  if (bucket == nullptr) return make_error(Code::kNotFound, "there is no bucket {}", options.bucket);
+  if (bucket == nullptr) return no_such_bucket(options.bucket);
   if (options.size && *options.size > kMaxObjectBytes) {
     return make_error(Code::kTooLarge, "{} bytes are above the maximum of an object", *options.size);
   }
@@ -179,7 +180,7 @@ void Engine::remove(const std::string& bucket, const std::string& key, Condition
                     std::function<void(Status)> done) {
   const auto settings = core_.buckets.find(bucket);
   if (settings == nullptr) {
-    done(make_error(Code::kNotFound, "there is no bucket {}", bucket));
+    done(no_such_bucket(bucket));
     return;
   }
   Change change;
@@ -197,7 +198,7 @@ void Engine::remove(const std::string& bucket, const std::string& key, Condition
 Result<std::shared_ptr<const Object>> Engine::set_tags(const std::string& bucket, const std::string& key,
                                                        std::vector<NameValue> tags) {
   const auto settings = core_.buckets.find(bucket);
-  if (settings == nullptr) return make_error(Code::kNotFound, "there is no bucket {}", bucket);
+  if (settings == nullptr) return no_such_bucket(bucket);
   // Another writer may come between; each turn sees what it left.
   constexpr int kMostTurns = 16;
   for (int turn = 0; turn < kMostTurns; ++turn) {
@@ -244,8 +245,7 @@ Result<UploadStatus> Engine::upload(const std::string& bucket, const std::string
 }
 
 Result<std::vector<UploadStatus>> Engine::uploads(const std::string& bucket) {
-  if (core_.buckets.find(bucket) == nullptr)
-    return make_error(Code::kNotFound, "there is no bucket {}", bucket);
+  if (core_.buckets.find(bucket) == nullptr) return no_such_bucket(bucket);
   MR_TRY(core_.map()->check_all_there(fmt::format("the uploads of bucket {} cannot be listed", bucket)));
   return multipart_.all(bucket);
 }
@@ -264,8 +264,7 @@ Status Engine::abort_upload(const std::string& bucket, const std::string& key, c
 }
 
 Result<ListPage> Engine::list(const std::string& bucket, const ListOptions& options) {
-  if (core_.buckets.find(bucket) == nullptr)
-    return make_error(Code::kNotFound, "there is no bucket {}", bucket);
+  if (core_.buckets.find(bucket) == nullptr) return no_such_bucket(bucket);
   const std::shared_ptr<const DriveMap> map = core_.map();
   // Half a list is worse than none: whoever deletes what is not in it would delete what is only out of sight.
   MR_TRY(map->check_all_there(fmt::format("bucket {} cannot be listed", bucket)));

@@ -123,9 +123,9 @@ struct ScrubStatus {
 };
 inline constexpr size_t kMaxDamages = 1000;
 
-// What must hold at the moment of the switch. Where it does not: kExists with a message that begins with
-// "PreconditionFailed", or kNotFound for something wanted of an object that is not there. kUnavailable:
-// another writer was at work at the same moment, try again.
+// What must hold at the moment of the switch. Where it does not: kConditionFailed, or kNoSuchObject for
+// something wanted of an object that is not there. kUnavailable: another writer was at work at the same
+// moment, try again.
 struct Condition {
   bool only_if_absent = false;                 // If-None-Match: *
   std::optional<std::string> only_if_etag;     // If-Match; "*" means any existing object

@@ -3,7 +3,7 @@
 #include <string_view>
 
 #include "base/assert.h"
-#include "cluster/batch_request.h"
+#include "gateway/batch_request.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* input, size_t size) {
   using namespace millrace::cluster;

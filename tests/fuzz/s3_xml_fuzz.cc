@@ -5,8 +5,8 @@
 #include <string_view>
 
 #include "base/assert.h"
-#include "cluster/read.h"
-#include "cluster/xml.h"
+#include "gateway/get_object.h"
+#include "gateway/s3_xml.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* input, size_t size) {
   using namespace millrace;

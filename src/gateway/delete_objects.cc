@@ -1,0 +1,97 @@
+// Deletes: one object, or many in one request.
+#include "gateway/delete_objects.h"
+
+#include <atomic>
+#include <charconv>
+#include <future>
+
+#include "base/text.h"
+#include "gateway/conditions.h"
+#include "gateway/s3_errors.h"
+#include "gateway/s3_xml.h"
+#include "gateway/upload_body.h"
+
+namespace millrace::gateway {
+
+namespace {
+
+constexpr size_t kMaxXmlBody = 2 << 20;
+
+Result<store::Condition> delete_condition(const Call& call) {
+  store::Condition condition;
+  if (const auto match = call.request().find("if-match"))
+    condition.only_if_etag = std::string(unquoted_etag(*match));
+  if (const auto size = call.request().find("x-amz-if-match-size")) {
+    uint64_t bytes = 0;
+    const auto [end, problem] = std::from_chars(size->data(), size->data() + size->size(), bytes);
+    if (size->empty() || problem != std::errc() || end != size->data() + size->size())
+      return make_error(Code::kInvalid, "x-amz-if-match-size is not a number");
+    condition.only_if_size = bytes;
+  }
+  if (const auto time = call.request().find("x-amz-if-match-last-modified-time"))
+    condition.only_if_modified_ms = MR_TRY(parse_date(*time).within("x-amz-if-match-last-modified-time"));
+  return condition;
+}
+
+}  // namespace
+
+net::Task<Status> delete_object(Call& call) {
+  auto condition = delete_condition(call);
+  if (!condition) co_return co_await call.refuse(condition.error());
+  store::Store& store = call.store();
+  std::function<void(std::function<void(Status)>)> start =
+      [&store, bucket = call.bucket, key = call.key, condition = condition.take()](
+          std::function<void(Status)> done) { store.remove(bucket, key, condition, std::move(done)); };
+  auto removed = co_await net::await_callback<Status>(call.connection.loop(), std::move(start));
+  if (!removed) co_return co_await call.refuse(removed.error());
+  co_return co_await call.send_empty(204);
+}
+
+namespace {
+
+// All at once into the store, so that they share a group commit; returns when the last is through.
+std::vector<Status> remove_all(store::Store& store, const std::string& bucket, const DeleteRequest& request) {
+  std::vector<Status> results(request.entries.size());
+  std::atomic<size_t> left = results.size();
+  std::promise<void> all;
+  for (size_t i = 0; i < request.entries.size(); ++i) {
+    const DeleteRequest::Entry& entry = request.entries[i];
+    store.remove(bucket, entry.key, entry.condition, [&results, &left, &all, i](Status status) {
+      results[i] = std::move(status);
+      if (--left == 0) all.set_value();
+    });
+  }
+  all.get_future().wait();
+  return results;
+}
+
+}  // namespace
+
+net::Task<Status> delete_objects(Call& call) {
+  auto text = co_await read_document(call, kMaxXmlBody);
+  if (!text) co_return co_await call.refuse(text.error());
+  auto request = parse_delete(*text);
+  if (!request) co_return co_await call.refuse(request.error());
+  store::Store& store = call.store();
+  auto work = [&store, bucket = call.bucket, &request = *request]() -> Result<std::vector<Status>> {
+    return remove_all(store, bucket, request);
+  };
+  auto removed = co_await call.blocking_long(std::move(work));
+  if (!removed) co_return co_await call.refuse(removed.error());
+  XmlWriter xml("DeleteResult");
+  for (size_t i = 0; i < request->entries.size(); ++i) {
+    const Status& status = (*removed)[i];
+    if (status && request->quiet) continue;
+    xml.open(status ? "Deleted" : "Error");
+    xml.add("Key", request->entries[i].key);
+    if (!status) {
+      const Refusal refusal = refusal_of(status.error());
+      xml.add("Code", refusal.code());
+      xml.add("Message", refusal.message);
+    }
+    xml.close();
+  }
+  co_return co_await call.send_xml(200, xml.finish());
+}
+
+}  // namespace millrace::gateway

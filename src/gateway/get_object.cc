@@ -1,0 +1,227 @@
+// From an index entry to bytes on the wire, without copying them.
+#include "gateway/get_object.h"
+
+#include <charconv>
+
+#include "base/clock.h"
+#include "gateway/object_checksum.h"
+#include "gateway/shards.h"
+
+namespace millrace::gateway {
+
+namespace {
+
+using store::Object;
+
+constexpr std::string_view kOverrides[] = {"content-type",  "content-language",    "expires",
+                                           "cache-control", "content-disposition", "content-encoding"};
+
+// The next bytes of an object, at most a window of them, where sending does not wait for the drive.
+net::Task<Result<store::Extent>> bring(Call& call, std::shared_ptr<const Object> object, uint64_t offset,
+                                       uint64_t size) {
+  store::Store& store = call.store();
+  const uint64_t want = std::min(size, store.read_window());
+  if (auto ready = store.find_ready(*object, offset, want)) co_return std::move(*ready);
+  std::function<void(std::function<void(Result<store::Extent>)>)> start =
+      [&store, object, offset, want](std::function<void(Result<store::Extent>)> done) {
+        store.prepare(object, offset, want, std::move(done));
+      };
+  co_return co_await net::await_callback<Result<store::Extent>>(call.connection.loop(), std::move(start));
+}
+
+net::Task<Status> respond(Call& call, std::shared_ptr<const Object> object, ParsedRange asked) {
+  const store::Record& record = object->record();
+  if (asked.kind != RangeKind::kPart) asked.range = {0, record.size};
+  const bool has_body = call.method() != "HEAD" && asked.range.size > 0 && !object->is_inline();
+  std::optional<store::Extent> first;
+  if (has_body) {
+    // Before the head: what cannot be read is an error then, and not an answer that is cut.
+    auto brought = co_await bring(call, object, asked.range.offset, asked.range.size);
+    if (!brought) co_return co_await call.refuse(brought.error());
+    first = brought.take();
+  }
+  net::HeadBuilder& head =
+      call.connection.start(asked.kind == RangeKind::kPart && asked.range.size > 0 ? 206 : 200);
+  add_object_headers(call, *object, asked.kind);
+  const bool in_parts = record.pieces.size() > 1 || find_header(record.headers, kUploadHeader) != nullptr;
+  if (in_parts && call.find_query("partNumber")) head.add("x-amz-mp-parts-count", record.pieces.size());
+  if (asked.kind == RangeKind::kPart && asked.range.size > 0) {
+    head.add("Content-Range", fmt::format("bytes {}-{}/{}", asked.range.offset,
+                                          asked.range.offset + asked.range.size - 1, record.size));
+  }
+  if (object->is_inline()) {
+    co_return co_await call.connection.send(
+        std::string_view(object->inline_bytes()).substr(asked.range.offset, asked.range.size));
+  }
+  auto sent = co_await call.connection.send_head(asked.range.size);
+  if (!sent || !first) co_return sent;
+  const uint64_t size = first->size;
+  auto begun = co_await call.connection.send_file(first->file->descriptor(), first->offset, size);
+  if (!begun) co_return begun;
+  auto rest =
+      co_await send_stretch(call, std::move(object), asked.range.offset + size, asked.range.size - size);
+  if (!rest) co_return rest;
+  co_return co_await call.connection.end_body();
+}
+
+// One part of a multipart object, as clients ask for when they download in parallel.
+Result<ParsedRange> part_range(const store::Record& record, const std::string& text) {
+  unsigned number = 0;
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (problem != std::errc() || end != text.data() + text.size() || number == 0) {
+    return make_error(Code::kInvalid, "partNumber is not a number from 1 on");
+  }
+  const size_t parts = std::max<size_t>(record.pieces.size(), 1);
+  if (number > parts) return make_error(kInvalidRange, "the object has {} parts", parts);
+  ParsedRange range{RangeKind::kPart, {0, record.size}};
+  if (record.pieces.empty()) return range;
+  for (unsigned i = 0; i + 1 < number; ++i) range.range.offset += record.pieces[i].size;
+  range.range.size = record.pieces[number - 1].size;
+  return range;
+}
+
+}  // namespace
+
+net::Task<Status> answer_verdict(Call& call, const store::Record& record, Verdict verdict) {
+  if (verdict == Verdict::kFailed) {
+    Refusal refusal{&store::kConditionFailed, "the object is not the one that the condition names", ""};
+    co_return co_await call.refuse(std::move(refusal));
+  }
+  net::HeadBuilder& head = call.connection.start(304);
+  head.add("ETag", quoted_etag(record.etag));
+  head.add("Last-Modified", format_http_date(record.modified_ms));
+  co_return co_await call.connection.send({});
+}
+
+ParsedRange parse_range(std::string_view text, uint64_t size) {
+  const ParsedRange whole;
+  if (!text.starts_with("bytes=") || text.find(',') != std::string_view::npos) return whole;
+  text.remove_prefix(6);
+  const size_t dash = text.find('-');
+  if (dash == std::string_view::npos) return whole;
+  const auto number = [](std::string_view digits) -> std::optional<uint64_t> {
+    uint64_t value = 0;
+    const auto [end, problem] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    if (digits.empty() || problem != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
+    return value;
+  };
+  const std::string_view first_text = text.substr(0, dash);
+  const std::string_view last_text = text.substr(dash + 1);
+  const auto last = number(last_text);
+  if (first_text.empty()) {
+    if (!last) return whole;
+    if (*last == 0 || size == 0) return {RangeKind::kUnsatisfiable, {}};
+    const uint64_t count = std::min(*last, size);
+    return {RangeKind::kPart, {size - count, count}};
+  }
+  const auto first = number(first_text);
+  if (!first || (!last && !last_text.empty()) || (last && *last < *first)) return whole;
+  if (*first >= size) return {RangeKind::kUnsatisfiable, {}};
+  const uint64_t end = last ? std::min(*last + 1 == 0 ? UINT64_MAX : *last + 1, size) : size;
+  return {RangeKind::kPart, {*first, end - *first}};
+}
+
+void add_object_headers(Call& call, const Object& object, RangeKind kind) {
+  const store::Record& record = object.record();
+  net::HeadBuilder& head = call.connection.head();
+  const bool checksums =
+      kind == RangeKind::kWhole && net::equal_names(call.request().get("x-amz-checksum-mode"), "enabled");
+  const bool usual = call.query.empty() && !checksums;
+  if (usual) {
+    if (const auto known = object.headers.load()) return head.add_lines(*known);
+  }
+  const size_t before = head.text().size();
+  head.add("ETag", quoted_etag(record.etag));
+  head.add("Last-Modified", format_http_date(record.modified_ms));
+  head.add("Accept-Ranges", "bytes");
+  bool typed = false;
+  for (const auto& [name, value] : record.headers) {
+    if (name.starts_with("x-amz-checksum-") || name == kUploadHeader) continue;
+    if (!call.query.empty() && call.has_query("response-" + name)) continue;
+    if (name == "content-type") typed = true;
+    head.add(name, value);
+  }
+  // What the drive's bytes were compared with, for clients that want to compare what they got: of the whole
+  // object.
+  const std::string crc = whole_crc(record);
+  head.add("x-millrace-crc32c", crc);
+  if (checksums) {
+    std::vector<store::NameValue> known = object_checksums(record);
+    if (known.empty()) known = {{"x-amz-checksum-crc32c", crc}, {std::string(kChecksumType), "FULL_OBJECT"}};
+    for (const auto& [name, value] : known) head.add(name, value);
+  }
+  if (!call.query.empty()) {
+    for (const std::string_view name : kOverrides) {
+      const auto value = call.find_query("response-" + std::string(name));
+      if (!value) continue;
+      if (name == "content-type") typed = true;
+      head.add(name, *value);
+    }
+  }
+  if (!typed) head.add("Content-Type", "binary/octet-stream");
+  if (!record.tags.empty()) head.add("x-amz-tagging-count", record.tags.size());
+  if (record.shard != store::ShardState::kNone) head.add("x-millrace-index", shard_state_name(record.shard));
+  if (record.shard == store::ShardState::kReady) head.add("x-millrace-samples", record.shard_samples);
+  if (usual) object.headers.store(std::make_shared<std::string>(head.text().substr(before)));
+}
+
+net::Task<Result<std::shared_ptr<const Object>>> find_object(Call& call, std::string bucket,
+                                                             std::string key) {
+  auto hot = call.store().find_object(bucket, key);
+  if (hot) co_return hot;
+  store::Store& store = call.store();
+  auto work = [&store, bucket, key] { return store.get_object(bucket, key); };
+  co_return co_await call.blocking(std::move(work));
+}
+
+net::Task<Status> send_stretch(Call& call, std::shared_ptr<const Object> object, uint64_t offset,
+                               uint64_t size) {
+  if (object->is_inline()) {
+    co_return co_await call.connection.send_bytes(
+        std::string_view(object->inline_bytes()).substr(offset, size));
+  }
+  while (size > 0) {
+    auto ready = co_await bring(call, object, offset, size);
+    if (!ready) {
+      call.services.log.warn("reading failed", "bucket", call.bucket, "key", call.key, "error",
+                             ready.error().message());
+      co_return ready.take_error();
+    }
+    auto sent = co_await call.connection.send_file(ready->file->descriptor(), ready->offset, ready->size);
+    if (!sent) co_return sent;
+    offset += ready->size;
+    size -= ready->size;
+  }
+  co_return Status();
+}
+
+net::Task<Status> get_object(Call& call) {
+  std::shared_ptr<const Object> object = call.store().find_object(call.bucket, call.key);
+  if (!object) {
+    auto found = co_await find_object(call, call.bucket, call.key);
+    if (!found) co_return co_await call.refuse(found.error());
+    object = found.take();
+  }
+  const store::Record& record = object->record();
+  const Verdict verdict = judge_read(call.request(), record);
+  if (verdict != Verdict::kGo) co_return co_await answer_verdict(call, record, verdict);
+  ParsedRange asked;
+  if (const auto part = call.find_query("partNumber")) {
+    auto range = part_range(record, std::string(*part));
+    if (!range) co_return co_await call.refuse(range.error());
+    asked = range.take();
+  } else if (const auto range = call.request().find("range");
+             range && range_applies(call.request(), record)) {
+    asked = parse_range(*range, record.size);
+  }
+  if (asked.kind == RangeKind::kUnsatisfiable) {
+    Refusal refusal{&kInvalidRange, fmt::format("the object has {} bytes", record.size), ""};
+    refusal.content_range = fmt::format("bytes */{}", record.size);
+    refusal.details = {{"ActualObjectSize", std::to_string(record.size)},
+                       {"RangeRequested", std::string(call.request().get("range"))}};
+    co_return co_await call.refuse(std::move(refusal));
+  }
+  co_return co_await respond(call, object, asked);
+}
+
+}  // namespace millrace::gateway

@@ -1,0 +1,47 @@
+// Reading objects: GET and HEAD, conditions and ranges.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "gateway/call.h"
+#include "gateway/conditions.h"
+#include "store/object.h"
+
+namespace millrace::gateway {
+
+// The object a call names, from memory if it is there.
+net::Task<Result<std::shared_ptr<const store::Object>>> find_object(Call& call, std::string bucket,
+                                                                    std::string key);
+
+net::Task<Status> get_object(Call& call);  // GET and HEAD
+
+// The conditions of a read, and the answer where it is not to go on.
+inline Verdict judge_read(const net::RequestHead& request, const store::Record& record) {
+  return *judge_conditions(request, record, ConditionHeaders::kPlain);
+}
+net::Task<Status> answer_verdict(Call& call, const store::Record& record, Verdict verdict);
+
+// Sends stored bytes as (part of) a body whose head is out.
+net::Task<Status> send_stretch(Call& call, std::shared_ptr<const store::Object> object, uint64_t offset,
+                               uint64_t size);
+
+struct ByteRange {
+  uint64_t offset = 0;
+  uint64_t size = 0;
+};
+enum class RangeKind { kWhole, kPart, kUnsatisfiable };
+struct ParsedRange {
+  RangeKind kind = RangeKind::kWhole;
+  ByteRange range;
+};
+// "bytes=0-99", "bytes=100-", "bytes=-5". What is not understood, and lists of ranges, mean the whole: RFC
+// 9110 allows it.
+ParsedRange parse_range(std::string_view text, uint64_t size);
+
+// The headers that describe an object; those of a shard say how many samples it has.
+void add_object_headers(Call& call, const store::Object& object, RangeKind kind);
+
+}  // namespace millrace::gateway

@@ -1,0 +1,44 @@
+// Meters: what each operation did: durations, bytes, errors. Counted by any thread, without a lock.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "base/meter.h"
+#include "gateway/s3_operations.h"
+
+namespace millrace::gateway {
+
+struct Counts {
+  uint64_t bytes_in = 0;
+  uint64_t bytes_out = 0;
+  uint64_t microseconds = 0;
+  int status = 0;
+};
+
+struct MeterReading {
+  std::string_view meter;  // the name that the table of operations gives it
+  Meter::Reading out;      // durations, bytes sent, server errors
+  uint64_t bytes_in = 0;
+  uint64_t client_errors = 0;
+};
+
+class Meters {
+ public:
+  void count(Operation operation, const Counts& counts);
+  // Those that counted something, operations of one meter added up.
+  std::vector<MeterReading> read() const;
+
+ private:
+  struct Counted {
+    Meter out;
+    std::atomic<uint64_t> bytes_in = 0;
+    std::atomic<uint64_t> client_errors = 0;
+  };
+  std::array<Counted, kOperations> counted_;
+};
+
+}  // namespace millrace::gateway

@@ -1,0 +1,16 @@
+// Multipart uploads: create, parts, copies as parts, lists, complete, abort.
+#pragma once
+
+#include "gateway/call.h"
+
+namespace millrace::gateway {
+
+net::Task<Status> create_upload(Call& call);    // POST ?uploads
+net::Task<Status> put_part(Call& call);         // PUT ?partNumber&uploadId
+net::Task<Status> copy_part(Call& call);        // the same with x-amz-copy-source
+net::Task<Status> list_parts(Call& call);       // GET ?uploadId
+net::Task<Status> list_uploads(Call& call);     // GET bucket?uploads
+net::Task<Status> complete_upload(Call& call);  // POST ?uploadId
+net::Task<Status> abort_upload(Call& call);     // DELETE ?uploadId
+
+}  // namespace millrace::gateway

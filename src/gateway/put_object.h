@@ -1,0 +1,18 @@
+// PUT of an object, and what every request that makes an object has in common.
+#pragma once
+
+#include <vector>
+
+#include "gateway/call.h"
+
+namespace millrace::gateway {
+
+net::Task<Status> put_object(Call& call);
+
+// The headers of a request that are kept with the object.
+Result<std::vector<store::NameValue>> kept_headers(const Call& call);
+Result<store::Condition> put_condition(const Call& call);
+// Against the object as it is now; what counts is the judgement at the commit.
+net::Task<Status> judge_now(Call& call, store::Condition condition);
+
+}  // namespace millrace::gateway

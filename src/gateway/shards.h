@@ -1,0 +1,61 @@
+// Shards from the inside: index, members, samples and batches of them, by way of the shard index.
+//
+// Where a shard is not compressed the bytes go from the page cache to the socket; a compressed one is
+// unpacked chunk by chunk on a worker.
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "gateway/call.h"
+#include "gateway/unpack.h"
+#include "store/store.h"
+#include "tar/index.h"
+
+namespace millrace::gateway {
+
+std::string_view shard_state_name(store::ShardState state);
+
+// Parsed indexes of the shards in use. Thread-safe.
+class ShardIndexes {
+ public:
+  explicit ShardIndexes(store::Store& store) : store_(store) {}
+  // Blocks. kNoSuchIndex where the object is no shard.
+  Result<std::shared_ptr<const tar::Index>> get(const std::shared_ptr<const store::Object>& object);
+  store::Store& store() { return store_; }
+
+ private:
+  static constexpr size_t kKept = 256;
+  static constexpr uint64_t kKeptBytes = 64 << 20;
+  struct Kept {
+    std::string name;
+    uint64_t version = 0;
+    uint64_t bytes = 0;
+    std::shared_ptr<const tar::Index> index;
+  };
+  store::Store& store_;
+  std::mutex mutex_;
+  std::list<Kept> kept_;     // guarded by mutex_; newest first
+  uint64_t kept_bytes_ = 0;  // guarded by mutex_
+};
+
+// All block. A member is looked for with `unpacker`, which whoever asks for the next one gives again.
+Result<Stretch> find_samples(ShardIndexes& indexes, std::shared_ptr<const store::Object> object,
+                             uint64_t first, uint64_t last);
+Result<Stretch> find_member(Unpacker& unpacker, ShardIndexes& indexes,
+                            std::shared_ptr<const store::Object> object, const std::string& path);
+
+// Sends it as (part of) a body whose head is out: from the page cache, or unpacked chunk by chunk.
+net::Task<Status> send_stretch(Call& call, Stretch stretch, Unpacker& unpacker);
+
+net::Task<Status> get_index(Call& call);    // GET ?index
+net::Task<Status> get_member(Call& call);   // GET ?member=path
+net::Task<Status> get_samples(Call& call);  // GET ?sample=N, ?samples=A-B
+net::Task<Status> get_batch(Call& call);    // POST bucket?batch
+
+}  // namespace millrace::gateway

@@ -1,0 +1,303 @@
+// JSON in, JSON out.
+#include "node/administration.h"
+
+#include <nlohmann/json.hpp>
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "gateway/upload_body.h"
+#include "node/prometheus.h"
+
+namespace millrace::node {
+
+namespace {
+
+using gateway::Call;
+using gateway::Refusal;
+using gateway::Right;
+using Json = nlohmann::ordered_json;
+
+constexpr size_t kMaxBody = 64 << 10;
+
+std::string dump(const Json& json) {
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+Json meter_json(const Meter::Reading& reading) {
+  return {{"count", reading.count},
+          {"bytes", reading.bytes},
+          {"errors", reading.errors},
+          {"mean_us", reading.count == 0 ? 0 : reading.microseconds / reading.count}};
+}
+
+Json drives_json(store::Store& store) {
+  Json list = Json::array();
+  for (const store::DriveStatus& drive : store.drives()) {
+    Json json = {{"path", drive.path},
+                 {"id", drive.id},
+                 {"state", store::drive_state_name(drive.state)},
+                 {"rotational", drive.rotational},
+                 {"total_bytes", drive.total_bytes},
+                 {"free_bytes", drive.free_bytes},
+                 {"free_inodes", drive.free_inodes},
+                 {"objects", drive.objects},
+                 {"queue_reads", drive.queue_reads},
+                 {"queue_writes", drive.queue_writes},
+                 {"reads", meter_json(drive.reads)},
+                 {"writes", meter_json(drive.writes)},
+                 {"commits", meter_json(drive.commits)}};
+    if (!drive.reason.empty()) json["reason"] = drive.reason;
+    if (drive.state == store::DriveState::kDraining) json["drain_left"] = drive.drain_left;
+    list.push_back(std::move(json));
+  }
+  return list;
+}
+
+Json scrub_json(store::Store& store) {
+  const store::ScrubStatus scrub = store.scrub_status();
+  Json damaged = Json::array();
+  for (const store::Damage& damage : scrub.found) {
+    damaged.push_back({{"bucket", damage.bucket},
+                       {"key", damage.key},
+                       {"drive", damage.drive},
+                       {"block", damage.block},
+                       {"what", damage.what}});
+  }
+  return {{"running", scrub.running},
+          {"cycles", scrub.cycles},
+          {"bytes_done", scrub.bytes_done},
+          {"bytes_total", scrub.bytes_total},
+          {"objects_done", scrub.objects_done},
+          {"damaged", scrub.damaged},
+          {"found", damaged}};
+}
+
+Json bucket_json(const store::Bucket& bucket) {
+  const store::BucketSettings& settings = bucket.settings;
+  return {{"name", bucket.name},
+          {"created", format_iso_date(bucket.created_ms)},
+          {"durability", settings.durability == store::Durability::kFlush ? "flush" : "os"},
+          {"etag", settings.etag == store::EtagMode::kAuto  ? "auto"
+                   : settings.etag == store::EtagMode::kMd5 ? "md5"
+                                                            : "fast"},
+          {"verify", settings.verify == store::Verify::kFirst  ? "first"
+                     : settings.verify == store::Verify::kRead ? "read"
+                                                               : "scrub"},
+          {"anonymous_read", settings.anonymous_read}};
+}
+
+Result<store::BucketSettings> change_settings(store::BucketSettings settings, const Json& json) {
+  const auto bad = [](std::string_view name, std::string_view values) {
+    return make_error(Code::kInvalid, "\"{}\" is {}", printable(name, 32), values);
+  };
+  for (const auto& [name, value] : json.items()) {
+    const std::string text = value.is_string() ? value.get<std::string>() : "";
+    if (name == "durability") {
+      if (text != "flush" && text != "os") return bad(name, "\"flush\" or \"os\"");
+      settings.durability = text == "flush" ? store::Durability::kFlush : store::Durability::kOs;
+    } else if (name == "etag") {
+      if (text != "auto" && text != "md5" && text != "fast")
+        return bad(name, "\"auto\", \"md5\" or \"fast\"");
+      settings.etag = text == "auto"  ? store::EtagMode::kAuto
+                      : text == "md5" ? store::EtagMode::kMd5
+                                      : store::EtagMode::kFast;
+    } else if (name == "verify") {
+      if (text != "first" && text != "read" && text != "scrub")
+        return bad(name, "\"first\", \"read\" or \"scrub\"");
+      settings.verify = text == "first"  ? store::Verify::kFirst
+                        : text == "read" ? store::Verify::kRead
+                                         : store::Verify::kScrub;
+    } else if (name == "anonymous_read") {
+      if (!value.is_boolean()) return bad(name, "true or false");
+      settings.anonymous_read = value.get<bool>();
+    } else {
+      return bad(name, "not a setting of buckets: durability, etag, verify, anonymous_read");
+    }
+  }
+  return settings;
+}
+
+// A slip in the name must not make a bucket, least of all one that everyone may read.
+Result<std::shared_ptr<const store::Bucket>> get_bucket(store::Store& store, const std::string& name) {
+  auto bucket = store.find_bucket(name);
+  if (bucket) return bucket;
+  return make_error(Code::kNotFound, "there is no bucket {}", printable(name, 80))
+      .with_hint("millrace mb makes one, millrace bucket lists them");
+}
+
+Status change_bucket(store::Store& store, const std::string& name, const Json& json) {
+  const auto bucket = MR_TRY(get_bucket(store, name));
+  return store.change_bucket(name, MR_TRY(change_settings(bucket->settings, json)));
+}
+
+Status change_drive(store::Store& store, const std::string& action, const std::string& path) {
+  if (action == "add") return store.add_drive(path);
+  if (action == "drain") return store.drain_drive(path);
+  if (action == "remove") return store.remove_drive(path);
+  return make_error(Code::kInvalid, "\"{}\" is nothing that drives do", printable(action, 32))
+      .with_hint("add, drain or remove");
+}
+
+struct Uptime {
+  const net::Server& server;
+  uint64_t started_us;
+};
+
+Json status_json(store::Store& store, Uptime uptime) {
+  Json buckets = Json::array();
+  for (const auto& bucket : store.buckets()) buckets.push_back(bucket->name);
+  return {{"node", store.node_id()},
+          {"uptime_seconds", (steady_us() - uptime.started_us) / 1'000'000},
+          {"cpu_seconds", process_cpu_seconds()},
+          {"connections", uptime.server.connections()},
+          {"requests_under_way", uptime.server.requests_under_way()},
+          {"stopping", uptime.server.is_draining()},
+          {"drives", drives_json(store)},
+          {"buckets", buckets},
+          {"scrub", scrub_json(store)}};
+}
+
+Result<Json> parse_body(const std::string& text) {
+  Json json = Json::parse(text.empty() ? "{}" : text, nullptr, false);
+  if (!json.is_object()) return make_error(Code::kInvalid, "the body is not a JSON object");
+  return json;
+}
+
+// What blocks, on a worker; the answer is the JSON to send.
+net::Task<Status> answer(Call& call, std::function<Result<Json>()> work) {
+  auto json = co_await call.blocking(std::move(work));
+  if (!json) {
+    Refusal refusal = gateway::refusal_of(json.error());
+    if (json.error().code() == Code::kNotFound) refusal.reason = &gateway::kNotFound;
+    if (json.error().code() == Code::kExists) refusal.reason = &store::kConditionFailed;
+    co_return co_await call.refuse(std::move(refusal));
+  }
+  co_return co_await call.send_json(dump(*json));
+}
+
+// The method that changes something there; empty: nothing can be changed.
+std::string_view changing_method(std::string_view what) {
+  if (what.starts_with("buckets/")) return "PUT";
+  return what == "drives" || what == "scrub" ? "POST" : "";
+}
+
+// Never waits for a drive: a supervisor asks while one hangs.
+net::Task<Status> tell_ready(Call& call) {
+  const store::Readiness readiness = call.store().readiness();
+  if (!readiness.takes_writes) {
+    Refusal refusal{&gateway::kServiceUnavailable, "no drive takes writes", "millrace drives list says why"};
+    co_return co_await call.refuse(std::move(refusal));
+  }
+  Json json = {{"ready", true}};
+  if (!readiness.missing.empty()) json["missing"] = readiness.missing;
+  co_return co_await call.send_json(json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+}
+
+}  // namespace
+
+NodeAdministration::NodeAdministration(store::Store& store) : store_(store), started_us_(steady_us()) {}
+
+void NodeAdministration::attach(const net::Server& server, const gateway::Meters& meters) {
+  server_ = &server;
+  meters_ = &meters;
+}
+
+net::Task<Status> NodeAdministration::look(Call& call, std::string_view what) {
+  store::Store& store = store_;
+  if (what == "metrics") {
+    auto work = [&store, &server = *server_, &meters = *meters_]() -> Result<std::string> {
+      return prometheus_text(meters, store, server);
+    };
+    auto text = co_await call.blocking(std::move(work));
+    if (!text) co_return co_await call.refuse(text.error());
+    net::HeadBuilder& head = call.connection.start(200);
+    head.add("Content-Type", "text/plain; version=0.0.4; charset=utf-8");
+    co_return co_await call.connection.send(*text);
+  }
+  std::function<Result<Json>()> work;
+  if (what == "status") {
+    work = [&store, uptime = Uptime{*server_, started_us_}]() -> Result<Json> {
+      return status_json(store, uptime);
+    };
+  }
+  if (what == "drives") work = [&store]() -> Result<Json> { return Json{{"drives", drives_json(store)}}; };
+  if (what == "scrub") work = [&store]() -> Result<Json> { return scrub_json(store); };
+  if (what == "buckets") {
+    work = [&store]() -> Result<Json> {
+      Json list = Json::array();
+      for (const auto& bucket : store.buckets()) list.push_back(bucket_json(*bucket));
+      return Json{{"buckets", list}};
+    };
+  }
+  if (what.starts_with("buckets/")) {
+    work = [&store, name = std::string(what.substr(8))]() -> Result<Json> {
+      return bucket_json(*MR_TRY(get_bucket(store, name)));
+    };
+  }
+  if (!work) {
+    Refusal refusal{&gateway::kNotFound, fmt::format("there is nothing at /-/{}", printable(what, 64)),
+                    "/-/live /-/ready /-/metrics /-/status /-/drives /-/buckets /-/scrub"};
+    co_return co_await call.refuse(std::move(refusal));
+  }
+  co_return co_await answer(call, std::move(work));
+}
+
+net::Task<Status> NodeAdministration::change(Call& call, std::string_view what) {
+  store::Store& store = store_;
+  auto text = co_await gateway::read_document(call, kMaxBody);
+  if (!text) co_return co_await call.refuse(text.error());
+  auto json = parse_body(*text);
+  if (!json) co_return co_await call.refuse(json.error());
+  std::function<Result<Json>()> work;
+  if (what == "scrub") {
+    work = [&store]() -> Result<Json> {
+      store.scrub_now();
+      return scrub_json(store);
+    };
+  } else if (what == "drives" && json->value("path", Json()).is_string() &&
+             json->value("action", Json()).is_string()) {
+    work = [&store, action = json->at("action").get<std::string>(),
+            path = json->at("path").get<std::string>()]() -> Result<Json> {
+      MR_TRY(change_drive(store, action, path));
+      return Json{{"drives", drives_json(store)}};
+    };
+  } else if (what.starts_with("buckets/")) {
+    work = [&store, name = std::string(what.substr(8)), settings = *json]() -> Result<Json> {
+      MR_TRY(change_bucket(store, name, settings));
+      return bucket_json(*MR_TRY(get_bucket(store, name)));
+    };
+  } else {
+    Refusal refusal{&gateway::kInvalidArgument, "a drive is changed with \"action\" and \"path\"", ""};
+    co_return co_await call.refuse(std::move(refusal));
+  }
+  co_return co_await answer(call, std::move(work));
+}
+
+net::Task<Status> NodeAdministration::serve(Call& call) {
+  const std::string_view path = call.request().path;
+  const std::string what(path.size() > 3 ? path.substr(3) : std::string_view());
+  const bool get = call.method() == "GET" || call.method() == "HEAD";
+  if (get && what == "live") co_return co_await call.send_json("{\"live\": true}\n");
+  if (get && what == "ready") co_return co_await tell_ready(call);
+  const bool may_look = call.caller.open || call.caller.key != nullptr || call.connection.is_loopback();
+  const bool may_change = call.caller.may(Right::kAdmin, "");
+  const bool foreign =
+      call.request().find("origin").has_value() || gateway::from_foreign_page(call.request());
+  if (get ? !may_look : (!may_change || foreign)) {
+    Refusal refusal{&gateway::kAccessDenied, "administration needs a key with the right to it",
+                    "millrace keys create --admin"};
+    co_return co_await call.refuse(std::move(refusal));
+  }
+  if (get) co_return co_await look(call, what);
+  const std::string_view changes = changing_method(what);
+  if (call.method() != changes) {
+    Refusal refusal{
+        &gateway::kMethodNotAllowed,
+        fmt::format("{} of /-/{} is not possible", printable(call.method(), 16), printable(what, 64)), "",
+        changes.empty() ? "GET, HEAD" : fmt::format("GET, HEAD, {}", changes)};
+    co_return co_await call.refuse(std::move(refusal));
+  }
+  co_return co_await change(call, what);
+}
+
+}  // namespace millrace::node

@@ -1,0 +1,109 @@
+// One sentence per setting.
+#include "node/config.h"
+
+#include "gateway/host_name.h"
+
+namespace millrace::node {
+
+Settings Config::settings() {
+  using Unit = Settings::Unit;
+  Settings table;
+  table.add("listen", listen, "Address and port. Beyond loopback it needs keys, or insecure = true.");
+  table.add(
+      "data", data,
+      "Directory of the node's own state: identity, keys, list of drives. Without drives also the data.");
+  table.add("drives", drives, "Directories that hold the data, one per physical drive.");
+  table.add(
+      "domains", domains,
+      "Names of this node before which clients may put a bucket: BUCKET.DOMAIN. Requests to other names with "
+      "a dot are refused.");
+  table.add("short_names", short_names,
+            "Let buckets have names of one and two characters, and other names that S3 "
+            "does not allow.");
+  table.add("insecure", insecure, "Let everyone do everything without keys, also beyond loopback.");
+  table.add("tls", tls,
+            "\"self-signed\" makes a certificate for trials; empty: tls_cert and tls_key, or plain HTTP.");
+  table.add("tls_cert", tls_cert, "Certificate chain (PEM). Read again when it changes.");
+  table.add("tls_key", tls_key, "Private key (PEM) of the certificate.");
+  table.add("threads", threads, Unit::kCount, "Threads that serve connections. 0: one per core.");
+  table.add("workers", workers, Unit::kCount,
+            "Threads for lookups that wait for drives, and as many for copies, lists and batches.");
+  table.add("max_connections", max_connections, Unit::kCount,
+            "Connections at a time; more are answered 503.");
+  table.add(
+      "busy_wait_us", busy_wait_us, Unit::kCount,
+      "Microseconds a serving thread looks for the next request before it sleeps. 0: it sleeps at once.");
+  table.add("idle_seconds", idle_seconds, Unit::kSeconds,
+            "How long a connection may stay open between two requests.");
+  table.add("head_seconds", head_seconds, Unit::kSeconds,
+            "How long the head of a request may take from its first byte to its last.");
+  table.add("stall_seconds", stall_seconds, Unit::kSeconds,
+            "How long a body may stand still, in either direction, before the connection is cut.");
+  table.add("access_log", access_log, "Log every request as key=value on standard error.");
+  table.add("stop_seconds", stop_seconds, Unit::kSeconds,
+            "How long requests under way may take to finish when the node stops.");
+  table.add("read_window", store.read_window, Unit::kBytes,
+            "One sequential read of one stream. Larger is better on rotational drives with many readers.");
+  table.add("reads_in_flight", reads_in_flight, Unit::kCount,
+            "Windows read at a time per drive. 0: 1 on rotational drives, else 4.");
+  table.add("reserve", store.reserve_bytes, Unit::kBytes,
+            "A drive with less free space takes no new objects (at most 5 % of the drive).");
+  table.add(
+      "request_memory", store.request_bytes, Unit::kBytes,
+      "What all requests under way may make the node hold: bodies, plans, lists, indexes. Others wait.");
+  table.add("cache", store.cache_bytes, Unit::kBytes, "Memory for small objects and records.");
+  table.add("open_files", open_files, Unit::kCount, "Files of hot objects that are kept open.");
+  table.add("direct_io", store.direct_io, "Write large objects past the page cache (O_DIRECT, io_uring).");
+  table.add("scrub_rate", store.scrub_bytes_per_second, Unit::kBytes,
+            "Bytes per second that the scrubber reads. 0: no scrubbing.");
+  table.add("scrub_cycle", store.scrub_cycle_seconds, Unit::kSeconds,
+            "How often everything is scrubbed once.");
+  table.add("upload_expiry", store.upload_expiry_seconds, Unit::kSeconds,
+            "Multipart uploads that are abandoned for this long are removed.");
+  return table;
+}
+
+Status Config::check() const {
+  struct Range {
+    std::string_view name;
+    uint64_t value;
+    uint64_t least;
+    uint64_t most;
+  };
+  constexpr uint64_t kYear = 366 * 86400;
+  const Range ranges[] = {
+      {"threads", threads, 0, 256},
+      {"workers", workers, 1, 512},
+      {"max_connections", max_connections, 1, 1'000'000},
+      {"busy_wait_us", busy_wait_us, 0, 100'000},
+      {"idle_seconds", idle_seconds, 1, kYear},
+      {"head_seconds", head_seconds, 1, kYear},
+      {"stall_seconds", stall_seconds, 1, kYear},
+      {"stop_seconds", stop_seconds, 0, kYear},
+      {"read_window", store.read_window, 64 << 10, 1 << 30},
+      {"reads_in_flight", reads_in_flight, 0, 1024},
+      {"open_files", open_files, 1, 10'000'000},
+      {"scrub_cycle", store.scrub_cycle_seconds, 1, 100 * kYear},
+      {"upload_expiry", store.upload_expiry_seconds, 1, 100 * kYear},
+  };
+  MR_TRY(gateway::check_domains(domains));
+  if (data.empty()) return make_error(Code::kInvalid, "data is empty: it is the node's own directory");
+  for (const Range& range : ranges) {
+    if (range.value >= range.least && range.value <= range.most) continue;
+    return make_error(Code::kInvalid, "{} is {}: it must be from {} to {}", range.name, range.value,
+                      range.least, range.most)
+        .with_hint("millrace config prints every setting with its default");
+  }
+  return {};
+}
+
+store::StoreOptions Config::store_options() const {
+  store::StoreOptions options = store;
+  options.state_directory = data;
+  options.drives = drives;
+  options.reads_in_flight = static_cast<unsigned>(reads_in_flight);
+  options.open_files = static_cast<unsigned>(open_files);
+  return options;
+}
+
+}  // namespace millrace::node

@@ -1,0 +1,110 @@
+// Wiring, and the rules about who may listen where.
+#include "node/node.h"
+
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+namespace millrace::node {
+
+namespace {
+
+Status make_directory(const std::string& path) {
+  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return make_system_error(errno, "making " + path);
+  return {};
+}
+
+// Hot objects and connections take a descriptor each; the usual soft limit of 1024 is a historical accident.
+void raise_descriptor_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+Status check_exposure(const net::ListenAddress& listen, const gateway::KeyRing& ring, const Config& config) {
+  if (listen.is_loopback() || !ring.empty() || config.insecure) return {};
+  return make_error(Code::kDenied, "{} can be reached from other machines, and there are no keys",
+                    listen.text())
+      .with_hint(fmt::format("millrace keys create --data {} --admin, or --insecure to let everyone in",
+                             config.data));
+}
+
+// None: plain HTTP.
+Result<net::CertificatePaths> find_certificates(const Config& config) {
+  if (!config.tls.empty() && config.tls != "self-signed") {
+    return make_error(Code::kInvalid, "tls = \"{}\" is not known", config.tls)
+        .with_hint("\"self-signed\", or tls_cert and tls_key");
+  }
+  if (config.tls_cert.empty() != config.tls_key.empty()) {
+    return make_error(Code::kInvalid, "a certificate and its key come together")
+        .with_hint("give both --tls-cert and --tls-key");
+  }
+  if (config.tls == "self-signed") return net::make_self_signed(config.data);
+  return net::CertificatePaths{config.tls_cert, config.tls_key};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Node>> Node::start(const Config& config, Log& log) {
+  std::unique_ptr<Node> node(new Node());
+  node->listen_ = MR_TRY(net::parse_listen_address(config.listen));
+  raise_descriptor_limit();
+  MR_TRY(make_directory(config.data));
+  node->keys_ = MR_TRY(KeyFile::open(key_file_path(config.data), [&log](const Error& error) {
+    log.warn("the changed keys cannot be used: the last ones stay", "error", error.message());
+  }));
+  const std::shared_ptr<const gateway::KeyRing> ring = node->keys_->current();
+  MR_TRY(check_exposure(node->listen_, *ring, config));
+  node->open_ = ring->empty();
+  const net::CertificatePaths paths = MR_TRY(find_certificates(config));
+  if (!paths.certificate.empty()) {
+    node->certificates_ = MR_TRY(net::CertificateFiles::open(
+        paths, [&log](const Error& error) { log.warn("TLS needs a look", "error", error.message()); }));
+    if (config.tls == "self-signed") node->self_signed_ = paths.certificate;
+  }
+  node->store_ = MR_TRY(store::Store::open(config.store_options(), log));
+  node->workers_ = std::make_unique<Workers>(static_cast<unsigned>(config.workers));
+  node->movers_ = std::make_unique<Workers>(static_cast<unsigned>(config.workers));
+  node->indexes_ = std::make_unique<gateway::ShardIndexes>(*node->store_);
+  node->administration_ = std::make_unique<NodeAdministration>(*node->store_);
+  const gateway::Services services{*node->store_,
+                                   *node->indexes_,
+                                   *node->workers_,
+                                   *node->movers_,
+                                   log,
+                                   config.short_names ? store::NameRule::kShort : store::NameRule::kS3};
+  const gateway::GatewayOptions options{config.insecure, node->listen_.is_loopback(), config.access_log,
+                                        config.domains};
+  node->gateway_ =
+      std::make_unique<gateway::Gateway>(services, *node->keys_, *node->administration_, options);
+  net::ServerOptions server;
+  server.listen = node->listen_;
+  server.threads = static_cast<unsigned>(config.threads);
+  server.max_connections = static_cast<unsigned>(config.max_connections);
+  server.busy_wait_us = config.busy_wait_us;
+  server.limits = {config.idle_seconds * 1'000'000, config.head_seconds * 1'000'000,
+                   config.stall_seconds * 1'000'000};
+  server.certificates = node->certificates_.get();
+  node->server_ = MR_TRY(net::Server::open(server, *node->gateway_, log));
+  node->administration_->attach(*node->server_, node->gateway_->meters());
+  node->server_->run();
+  return node;
+}
+
+Node::~Node() {
+  // Connections end first; then the threads that may still answer them; what they answered goes nowhere, but
+  // the server's queues are there to take it. Then their coroutines, which hold on to the store; the store
+  // last.
+  if (server_) server_->stop();
+  if (workers_) workers_->stop();
+  if (movers_) movers_->stop();
+}
+
+std::string Node::url() const {
+  std::string host = listen_.host;
+  if (host == "0.0.0.0" || host == "::") host = "127.0.0.1";
+  if (host.find(':') != std::string::npos) host = "[" + host + "]";
+  return fmt::format("{}://{}:{}", certificates_ ? "https" : "http", host, server_->port());
+}
+
+}  // namespace millrace::node

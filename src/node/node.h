@@ -1,0 +1,53 @@
+// Node: a store, its gateway and the server in front, started and stopped in the right order.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/log.h"
+#include "base/result.h"
+#include "base/workers.h"
+#include "gateway/gateway.h"
+#include "gateway/shards.h"
+#include "net/server.h"
+#include "net/tls.h"
+#include "node/administration.h"
+#include "node/config.h"
+#include "node/keys.h"
+#include "store/store.h"
+
+namespace millrace::node {
+
+class Node {
+ public:
+  static Result<std::unique_ptr<Node>> start(const Config& config, Log& log);
+  ~Node();
+
+  std::string url() const;  // http://127.0.0.1:9400
+  store::Store& store() { return *store_; }
+  bool is_open() const { return open_; }
+  // The certificate that clients must be told to trust; empty: none, or one that they know.
+  const std::string& self_signed() const { return self_signed_; }
+
+  // Lets requests under way finish within the limit: how many did not.
+  unsigned drain(uint64_t limit_ms) { return server_->drain(limit_ms); }
+
+ private:
+  Node() = default;
+
+  // In the order of building; taken down in reverse.
+  std::unique_ptr<KeyFile> keys_;
+  std::unique_ptr<store::Store> store_;
+  std::unique_ptr<Workers> workers_;
+  std::unique_ptr<Workers> movers_;
+  std::unique_ptr<gateway::ShardIndexes> indexes_;
+  std::unique_ptr<NodeAdministration> administration_;
+  std::unique_ptr<gateway::Gateway> gateway_;
+  std::unique_ptr<net::CertificateFiles> certificates_;
+  std::unique_ptr<net::Server> server_;
+  net::ListenAddress listen_;
+  bool open_ = false;
+  std::string self_signed_;
+};
+
+}  // namespace millrace::node

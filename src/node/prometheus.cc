@@ -1,0 +1,128 @@
+// Our counters in Prometheus' own types, so that the text format is theirs.
+#include "node/prometheus.h"
+
+#include <prometheus/metric_family.h>
+#include <prometheus/text_serializer.h>
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include "base/clock.h"
+
+namespace millrace::node {
+
+namespace {
+
+using prometheus::ClientMetric;
+using prometheus::MetricFamily;
+using prometheus::MetricType;
+using Labels = std::vector<ClientMetric::Label>;
+
+class Families {
+ public:
+  void add(const std::string& name, const std::string& help, MetricType type, Labels labels, double value) {
+    ClientMetric metric;
+    metric.label = std::move(labels);
+    if (type == MetricType::Counter)
+      metric.counter.value = value;
+    else
+      metric.gauge.value = value;
+    family(name, help, type).metric.push_back(std::move(metric));
+  }
+
+  void add(const std::string& name, const std::string& help, Labels labels, const Meter::Reading& reading) {
+    ClientMetric metric;
+    metric.label = std::move(labels);
+    metric.histogram.sample_count = reading.count;
+    metric.histogram.sample_sum = static_cast<double>(reading.microseconds) / 1e6;
+    uint64_t below = 0;
+    for (size_t i = 0; i < reading.buckets.size(); ++i) {
+      below += reading.buckets[i];
+      ClientMetric::Bucket bucket;
+      bucket.cumulative_count = below;
+      bucket.upper_bound = i < Meter::kBounds.size() ? static_cast<double>(Meter::kBounds[i]) / 1e6
+                                                     : std::numeric_limits<double>::infinity();
+      metric.histogram.bucket.push_back(bucket);
+    }
+    family(name, help, MetricType::Histogram).metric.push_back(std::move(metric));
+  }
+
+  const std::vector<MetricFamily>& all() const { return families_; }
+
+ private:
+  MetricFamily& family(const std::string& name, const std::string& help, MetricType type) {
+    const auto found = std::find_if(families_.begin(), families_.end(),
+                                    [&](const MetricFamily& known) { return known.name == name; });
+    if (found != families_.end()) return *found;
+    MetricFamily made;
+    made.name = name;
+    made.help = help;
+    made.type = type;
+    families_.push_back(std::move(made));
+    return families_.back();
+  }
+  std::vector<MetricFamily> families_;
+};
+
+void add_drive(Families& families, const store::DriveStatus& drive) {
+  const Labels labels = {{"drive", drive.path}};
+  const auto gauge = [&](const std::string& name, const std::string& help, uint64_t value) {
+    families.add("millrace_drive_" + name, help, MetricType::Gauge, labels, static_cast<double>(value));
+  };
+  gauge("serving", "1 where the drive serves", drive.state == store::DriveState::kServing ? 1 : 0);
+  gauge("total_bytes", "Size of the file system", drive.total_bytes);
+  gauge("free_bytes", "Free space", drive.free_bytes);
+  gauge("free_inodes", "Free inodes", drive.free_inodes);
+  gauge("objects", "Objects, as the index estimates", drive.objects);
+  gauge("queue_reads", "Windows that wait to be read", drive.queue_reads);
+  gauge("queue_writes", "Commits and blocks that wait to be written", drive.queue_writes);
+  const std::pair<std::string, const Meter::Reading*> kinds[] = {
+      {"read", &drive.reads}, {"write", &drive.writes}, {"commit", &drive.commits}};
+  for (const auto& [kind, reading] : kinds) {
+    const Labels both = {{"drive", drive.path}, {"kind", kind}};
+    families.add("millrace_drive_bytes_total", "Bytes read and written", MetricType::Counter, both,
+                 static_cast<double>(reading->bytes));
+    families.add("millrace_drive_errors_total", "Operations that failed", MetricType::Counter, both,
+                 static_cast<double>(reading->errors));
+    families.add("millrace_drive_seconds", "Duration of drive operations", both, *reading);
+  }
+}
+
+}  // namespace
+
+std::string prometheus_text(const gateway::Meters& meters, store::Store& store, const net::Server& server) {
+  Families families;
+  for (const gateway::MeterReading& reading : meters.read()) {
+    const Labels labels = {{"operation", std::string(reading.meter)}};
+    families.add("millrace_request_seconds", "Duration of requests", labels, reading.out);
+    families.add("millrace_request_sent_bytes_total", "Bytes sent", MetricType::Counter, labels,
+                 static_cast<double>(reading.out.bytes));
+    families.add("millrace_request_received_bytes_total", "Bytes received", MetricType::Counter, labels,
+                 static_cast<double>(reading.bytes_in));
+    Labels server_errors = labels;
+    server_errors.push_back({"side", "server"});
+    families.add("millrace_request_errors_total", "Requests that failed", MetricType::Counter, server_errors,
+                 static_cast<double>(reading.out.errors));
+    Labels client_errors = labels;
+    client_errors.push_back({"side", "client"});
+    families.add("millrace_request_errors_total", "Requests that failed", MetricType::Counter, client_errors,
+                 static_cast<double>(reading.client_errors));
+  }
+  for (const store::DriveStatus& drive : store.drives()) add_drive(families, drive);
+  const store::ScrubStatus scrub = store.scrub_status();
+  families.add("millrace_scrub_bytes_total", "Bytes that the scrubber compared in this cycle",
+               MetricType::Gauge, {}, static_cast<double>(scrub.bytes_done));
+  families.add("millrace_scrub_cycles_total", "Whole cycles of the scrubber", MetricType::Counter, {},
+               static_cast<double>(scrub.cycles));
+  families.add("millrace_damaged_objects_total", "Damage found since start", MetricType::Counter, {},
+               static_cast<double>(scrub.damaged));
+  families.add("millrace_connections", "Open connections", MetricType::Gauge, {}, server.connections());
+  families.add("millrace_requests_under_way", "Requests being served", MetricType::Gauge, {},
+               server.requests_under_way());
+  families.add("millrace_cpu_seconds_total", "Processor time", MetricType::Counter, {},
+               process_cpu_seconds());
+  return prometheus::TextSerializer().Serialize(families.all());
+}
+
+}  // namespace millrace::node
