@@ -454,7 +454,7 @@ TEST_F(DrivesTest, ALostIndexIsRebuiltFromTheFiles) {
     parts.push_back({number, (*finish(**writer))->record().etag});
   }
   parts.pop_back();
-  ASSERT_TRUE(store_->complete_upload("data", "big", *upload, parts, {}, {}));
+  ASSERT_TRUE(store_->complete_upload({"data", "big", *upload, parts}));
   store_.reset();
   fs::remove_all(drive_path(0) + "/index");
   const auto refused = fsck(drive_path(0), {});

@@ -54,10 +54,7 @@ class Engine final : public Store {
   Result<UploadStatus> upload(const std::string& bucket, const std::string& key,
                               const std::string& upload) override;
   Result<std::vector<UploadStatus>> uploads(const std::string& bucket) override;
-  Result<std::shared_ptr<const Object>> complete_upload(const std::string& bucket, const std::string& key,
-                                                        const std::string& upload,
-                                                        std::vector<CompletePart> parts, Finish finish,
-                                                        Condition condition) override;
+  Result<std::shared_ptr<const Object>> complete_upload(Completion completion) override;
   Status abort_upload(const std::string& bucket, const std::string& key, const std::string& upload) override;
 
   Result<ListPage> list(const std::string& bucket, const ListOptions& options) override;

@@ -26,14 +26,6 @@ class Multipart {
                                         const std::string& upload);
   Result<UploadStatus> status(const std::string& bucket, const std::string& key, const std::string& upload);
   std::vector<UploadStatus> all(const std::string& bucket);
-  struct Completion {
-    std::string bucket;
-    std::string key;
-    std::string upload;
-    std::vector<CompletePart> parts;
-    Finish finish;
-    Condition condition;
-  };
   Result<std::shared_ptr<const Object>> complete(Completion completion);
   Status abort(const std::string& bucket, const std::string& key, const std::string& upload);
   // Aborts those that began, and got their last part, before this time, and those of buckets that are gone.

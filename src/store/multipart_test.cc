@@ -60,13 +60,13 @@ TEST_F(MultipartTest, PartsBecomeOneObject) {
   EXPECT_EQ(store_->parts("data", "big", upload)->size(), 3u);
   EXPECT_EQ(store_->uploads("data")->size(), 1u);
   open();  // an upload survives a restart
-  const auto object = store_->complete_upload("data", "big", upload, parts, {}, {});
+  const auto object = store_->complete_upload({"data", "big", upload, parts});
   ASSERT_TRUE(object) << object.error().message();
   EXPECT_TRUE((*object)->record().etag.ends_with("-3"));
   EXPECT_EQ(*get(*store_, "data", "big"), whole);
   EXPECT_EQ((*object)->record().headers.size(), 1u);
   EXPECT_TRUE(store_->uploads("data")->empty());
-  EXPECT_EQ(store_->complete_upload("data", "big", upload, parts, {}, {}).error().code(), Code::kNotFound);
+  EXPECT_EQ(store_->complete_upload({"data", "big", upload, parts}).error().code(), Code::kNotFound);
   open();
   EXPECT_EQ(*get(*store_, "data", "big"), whole);
   const auto middle = store_->get_object("data", "big");
@@ -81,7 +81,7 @@ TEST_F(MultipartTest, ReadingAheadGoesOnIntoTheNextPart) {
   std::vector<CompletePart> parts;
   for (const unsigned number : {1u, 2u, 3u})
     parts.push_back(part("big", upload, number, some_bytes(kMinPartBytes, number)));
-  ASSERT_TRUE(store_->complete_upload("data", "big", upload, parts, {}, {}));
+  ASSERT_TRUE(store_->complete_upload({"data", "big", upload, parts}));
   open();  // no file is open
   const auto object = store_->get_object("data", "big");
   ASSERT_TRUE(object);
@@ -99,7 +99,7 @@ TEST_F(MultipartTest, WrongListsAreRefusedByName) {
   const CompletePart two = part("key", upload, 2, some_bytes(100, 2));
   const CompletePart three = part("key", upload, 3, some_bytes(100, 3));
   const auto complete = [&](std::vector<CompletePart> parts) {
-    const auto result = store_->complete_upload("data", "key", upload, std::move(parts), {}, {});
+    const auto result = store_->complete_upload({"data", "key", upload, std::move(parts)});
     return result ? nullptr : result.error().reason();
   };
   EXPECT_TRUE(complete({}) == &kNoSuchPart);
@@ -108,7 +108,7 @@ TEST_F(MultipartTest, WrongListsAreRefusedByName) {
   EXPECT_TRUE(complete({{1, "wrong"}}) == &kNoSuchPart);
   EXPECT_TRUE(complete({two, three}) == &kPartTooSmall);
   EXPECT_EQ(complete({one, two}), nullptr);
-  const auto unknown = store_->complete_upload("data", "key", "no-such", {one}, {}, {});
+  const auto unknown = store_->complete_upload({"data", "key", "no-such", {one}});
   EXPECT_EQ(unknown.error().code(), Code::kNotFound);
   EXPECT_TRUE(unknown.error().is(kNoSuchUpload));
   EXPECT_EQ(store_->put_part({"data", "key", "no-such", 1, 1}).error().code(), Code::kNotFound);
@@ -139,7 +139,7 @@ TEST_F(MultipartTest, UploadsUnderWayEndWithTheirBucket) {
   const CompletePart one = part("key", upload, 1, some_bytes(1000, 1));
   ASSERT_TRUE(store_->remove_bucket("data"));
   wait_for_files(0);
-  EXPECT_FALSE(store_->complete_upload("data", "key", upload, {one}, {}, {}));
+  EXPECT_FALSE(store_->complete_upload({"data", "key", upload, {one}}));
   ASSERT_TRUE(store_->create_bucket("data", {}));
   EXPECT_TRUE(store_->uploads("data")->empty());
 }

@@ -139,7 +139,7 @@ TEST_F(ShardsTest, ShardsInPartsAreIndexedWhenTheyAreWhole) {
       ASSERT_TRUE(fill(**writer, bytes));
       parts.push_back({number, (*finish(**writer))->record().etag});
     }
-    const auto before = store_->complete_upload("data", key, *upload, parts, {}, {});
+    const auto before = store_->complete_upload({"data", key, *upload, parts});
     ASSERT_TRUE(before);
     expect_index(key, 700, shard.size());
     const auto after = wait_until_indexed(key);

@@ -250,13 +250,8 @@ Result<std::vector<UploadStatus>> Engine::uploads(const std::string& bucket) {
   return multipart_.all(bucket);
 }
 
-Result<std::shared_ptr<const Object>> Engine::complete_upload(const std::string& bucket,
-                                                              const std::string& key,
-                                                              const std::string& upload,
-                                                              std::vector<CompletePart> parts, Finish finish,
-                                                              Condition condition) {
-  return multipart_.complete(
-      {bucket, key, upload, std::move(parts), std::move(finish), std::move(condition)});
+Result<std::shared_ptr<const Object>> Engine::complete_upload(Completion completion) {
+  return multipart_.complete(std::move(completion));
 }
 
 Status Engine::abort_upload(const std::string& bucket, const std::string& key, const std::string& upload) {

@@ -219,6 +219,15 @@ struct CompletePart {
   unsigned number = 0;
   std::string etag;
 };
+// What makes an upload an object.
+struct Completion {
+  std::string bucket;
+  std::string key;
+  std::string upload;
+  std::vector<CompletePart> parts;
+  Finish finish = {};
+  Condition condition = {};
+};
 
 class Store {
  public:
@@ -272,11 +281,7 @@ class Store {
   virtual Result<UploadStatus> upload(const std::string& bucket, const std::string& key,
                                       const std::string& upload) = 0;
   virtual Result<std::vector<UploadStatus>> uploads(const std::string& bucket) = 0;  // by key, then by start
-  virtual Result<std::shared_ptr<const Object>> complete_upload(const std::string& bucket,
-                                                                const std::string& key,
-                                                                const std::string& upload,
-                                                                std::vector<CompletePart> parts,
-                                                                Finish finish, Condition condition) = 0;
+  virtual Result<std::shared_ptr<const Object>> complete_upload(Completion completion) = 0;
   virtual Status abort_upload(const std::string& bucket, const std::string& key,
                               const std::string& upload) = 0;
 
