@@ -107,6 +107,12 @@ Result<size_t> File::read_at(uint64_t offset, std::span<std::byte> into) const {
   return done;
 }
 
+Status File::read_exactly(uint64_t offset, std::span<std::byte> into) const {
+  const size_t got = MR_TRY(read_at(offset, into));
+  if (got < into.size()) return make_error(Code::kTruncated, "{}: it ends too early", name_);
+  return {};
+}
+
 Status File::write_at(uint64_t offset, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t done = retried(

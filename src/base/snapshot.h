@@ -5,8 +5,9 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <utility>
+
+#include "base/mutex.h"
 
 namespace millrace {
 
@@ -17,18 +18,18 @@ class Snapshot {
   explicit Snapshot(std::shared_ptr<const T> value) : value_(std::move(value)) {}
 
   std::shared_ptr<const T> load() const {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return value_;
   }
   void store(std::shared_ptr<const T> value) {
     // The old one is let go with the argument, after the lock.
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     value_.swap(value);
   }
 
  private:
-  mutable std::mutex mutex_;
-  std::shared_ptr<const T> value_;  // guarded by mutex_
+  mutable Mutex mutex_;
+  std::shared_ptr<const T> value_ MR_GUARDED_BY(mutex_);
 };
 
 }  // namespace millrace

@@ -1,10 +1,10 @@
 // The header is a Python dictionary of three entries; numpy writes them sorted, but any order is read.
 #include "decode/npy.h"
 
-#include <charconv>
 #include <cstring>
 #include <optional>
 
+#include "base/number.h"
 #include "base/text.h"
 #include "decode/first_bytes.h"
 
@@ -82,12 +82,10 @@ class Literal {
     std::vector<uint64_t> shape;
     MR_TRY(expect('('));
     while (!next_is(')')) {
-      uint64_t side = 0;
-      const auto [end, problem] = std::from_chars(left_.data(), left_.data() + left_.size(), side);
-      if (problem != std::errc{}) return failure("a number");
-      left_.remove_prefix(static_cast<size_t>(end - left_.data()));
+      const auto side = take_number<uint64_t>(left_);
+      if (!side) return failure("a number");
       take('L');  // numpy under Python 2 wrote long integers so
-      shape.push_back(side);
+      shape.push_back(*side);
       if (!take(',')) break;
     }
     MR_TRY(expect(')'));

@@ -2,9 +2,9 @@
 #include "gateway/delete_objects.h"
 
 #include <atomic>
-#include <charconv>
 #include <future>
 
+#include "base/number.h"
 #include "base/text.h"
 #include "gateway/conditions.h"
 #include "gateway/s3_errors.h"
@@ -22,11 +22,9 @@ Result<store::Condition> delete_condition(const Call& call) {
   if (const auto match = call.request().find("if-match"))
     condition.only_if_etag = std::string(unquoted_etag(*match));
   if (const auto size = call.request().find("x-amz-if-match-size")) {
-    uint64_t bytes = 0;
-    const auto [end, problem] = std::from_chars(size->data(), size->data() + size->size(), bytes);
-    if (size->empty() || problem != std::errc() || end != size->data() + size->size())
-      return make_error(Code::kInvalid, "x-amz-if-match-size is not a number");
-    condition.only_if_size = bytes;
+    const auto bytes = parse_number<uint64_t>(*size);
+    if (!bytes) return make_error(Code::kInvalid, "x-amz-if-match-size is not a number");
+    condition.only_if_size = *bytes;
   }
   if (const auto time = call.request().find("x-amz-if-match-last-modified-time"))
     condition.only_if_modified_ms = MR_TRY(parse_date(*time).within("x-amz-if-match-last-modified-time"));

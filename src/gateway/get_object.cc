@@ -1,9 +1,8 @@
 // From an index entry to bytes on the wire, without copying them.
 #include "gateway/get_object.h"
 
-#include <charconv>
-
 #include "base/clock.h"
+#include "base/number.h"
 #include "gateway/object_checksum.h"
 #include "gateway/shards.h"
 
@@ -85,9 +84,8 @@ net::Task<Status> respond(Call& call, store::ObjectPointer object, ParsedRange a
 
 // One part of a multipart object, as clients ask for when they download in parallel.
 Result<ParsedRange> part_range(const store::Record& record, const std::string& text) {
-  unsigned number = 0;
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (problem != std::errc() || end != text.data() + text.size() || number == 0) {
+  const unsigned number = parse_number<unsigned>(text).value_or(0);
+  if (number == 0) {
     return make_error(Code::kInvalid, "partNumber is not a number from 1 on");
   }
   const size_t parts = std::max<size_t>(record.pieces.size(), 1);
@@ -118,22 +116,16 @@ ParsedRange parse_range(std::string_view text, uint64_t size) {
   text.remove_prefix(6);
   const size_t dash = text.find('-');
   if (dash == std::string_view::npos) return whole;
-  const auto number = [](std::string_view digits) -> std::optional<uint64_t> {
-    uint64_t value = 0;
-    const auto [end, problem] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-    if (digits.empty() || problem != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
-    return value;
-  };
   const std::string_view first_text = text.substr(0, dash);
   const std::string_view last_text = text.substr(dash + 1);
-  const auto last = number(last_text);
+  const auto last = parse_number<uint64_t>(last_text);
   if (first_text.empty()) {
     if (!last) return whole;
     if (*last == 0 || size == 0) return {RangeKind::kUnsatisfiable, {}};
     const uint64_t count = std::min(*last, size);
     return {RangeKind::kPart, {size - count, count}};
   }
-  const auto first = number(first_text);
+  const auto first = parse_number<uint64_t>(first_text);
   if (!first || (!last && !last_text.empty()) || (last && *last < *first)) return whole;
   if (*first >= size) return {RangeKind::kUnsatisfiable, {}};
   const uint64_t end = last ? std::min(*last + 1 == 0 ? UINT64_MAX : *last + 1, size) : size;

@@ -2,10 +2,10 @@
 #include "gateway/multipart.h"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 
 #include "base/clock.h"
+#include "base/number.h"
 #include "base/text.h"
 #include "gateway/conditions.h"
 #include "gateway/copy_object.h"
@@ -26,12 +26,10 @@ constexpr size_t kMaxCompleteBody = 4 << 20;
 
 Result<unsigned> part_number(const Call& call) {
   const std::string text = call.get_query("partNumber");
-  unsigned number = 0;
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (problem != std::errc() || end != text.data() + text.size() || number < 1 || number > store::kMaxParts) {
+  const auto number = parse_number<unsigned>(text);
+  if (!number || *number < 1 || *number > store::kMaxParts)
     return make_error(Code::kInvalid, "partNumber must be 1 to {}", store::kMaxParts);
-  }
-  return number;
+  return *number;
 }
 
 store::PartOptions part_options(const Call& call, unsigned number) {
@@ -270,11 +268,9 @@ Result<AskedCompletion> read_completion(const Call& call, std::string_view text)
   completion.type = call.request().get(kChecksumType);
   completion.condition = MR_TRY(put_condition(call));
   if (const auto size = call.request().find("x-amz-mp-object-size")) {
-    uint64_t bytes = 0;
-    const auto [end, problem] = std::from_chars(size->data(), size->data() + size->size(), bytes);
-    if (size->empty() || problem != std::errc() || end != size->data() + size->size())
-      return make_error(Code::kInvalid, "x-amz-mp-object-size is not a number");
-    completion.size = bytes;
+    const auto bytes = parse_number<uint64_t>(*size);
+    if (!bytes) return make_error(Code::kInvalid, "x-amz-mp-object-size is not a number");
+    completion.size = *bytes;
   }
   return completion;
 }

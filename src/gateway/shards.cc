@@ -2,9 +2,10 @@
 #include "gateway/shards.h"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 
+#include "base/mutex.h"
+#include "base/number.h"
 #include "base/text.h"
 #include "gateway/get_object.h"
 #include "store/waiting.h"
@@ -96,17 +97,13 @@ Result<std::pair<uint64_t, uint64_t>> parse_sample_range(std::string_view text) 
   const size_t dash = text.find('-');
   const std::string_view first_text = text.substr(0, dash);
   const std::string_view last_text = dash == std::string_view::npos ? first_text : text.substr(dash + 1);
-  uint64_t first = 0;
-  uint64_t last = 0;
-  const auto a = std::from_chars(first_text.data(), first_text.data() + first_text.size(), first);
-  const auto b = std::from_chars(last_text.data(), last_text.data() + last_text.size(), last);
-  const bool good = a.ec == std::errc() && a.ptr == first_text.data() + first_text.size() &&
-                    b.ec == std::errc() && b.ptr == last_text.data() + last_text.size() && first <= last;
-  if (!good) {
+  const auto first = parse_number<uint64_t>(first_text);
+  const auto last = parse_number<uint64_t>(last_text);
+  if (!first || !last || *first > *last) {
     return make_error(Code::kInvalid, "\"{}\" is not a range of samples", printable(text, 64))
         .with_hint("?sample=17 or ?samples=0-99");
   }
-  return std::pair(first, last);
+  return std::pair(*first, *last);
 }
 
 }  // namespace
@@ -129,7 +126,7 @@ Result<std::shared_ptr<const tar::Index>> ShardIndexes::get(const store::ObjectP
   const std::string name = object->bucket() + "/" + object->key();
   const uint64_t version = object->record().version;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto found = std::find_if(kept_.begin(), kept_.end(), [&](const Kept& kept) {
       return kept.version == version && kept.name == name;
     });
@@ -146,7 +143,7 @@ Result<std::shared_ptr<const tar::Index>> ShardIndexes::get(const store::ObjectP
         objects_.shard_index(object, std::move(done));
       }));
   auto index = std::make_shared<const tar::Index>(MR_TRY(tar::Index::parse(*bytes)));
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   kept_.push_front({name, version, bytes->size(), index});
   kept_bytes_ += bytes->size();
   while (kept_.size() > 1 && (kept_.size() > kKept || kept_bytes_ > kKeptBytes)) {

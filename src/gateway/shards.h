@@ -7,10 +7,10 @@
 #include <cstdint>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 
+#include "base/mutex.h"
 #include "base/result.h"
 #include "gateway/call.h"
 #include "gateway/unpack.h"
@@ -41,9 +41,9 @@ class ShardIndexes {
   };
   store::Objects& objects_;
   store::RequestMemory& memory_;
-  std::mutex mutex_;
-  std::list<Kept> kept_;     // guarded by mutex_; newest first
-  uint64_t kept_bytes_ = 0;  // guarded by mutex_
+  Mutex mutex_;
+  std::list<Kept> kept_ MR_GUARDED_BY(mutex_);  // newest first
+  uint64_t kept_bytes_ MR_GUARDED_BY(mutex_) = 0;
 };
 
 // All block. A member is looked for with `unpacker`, which whoever asks for the next one gives again.

@@ -2,9 +2,9 @@
 #include "gateway/upload_body.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstring>
 
+#include "base/number.h"
 #include "base/text.h"
 
 namespace millrace::gateway {
@@ -100,12 +100,11 @@ Result<UploadBody> UploadBody::open(const Call& call, store::EtagMode mode) {
     body.chunks_.emplace(std::move(signer), trailers ? net::AwsChunkedDecoder::Trailers::kExpected
                                                      : net::AwsChunkedDecoder::Trailers::kNone);
     const std::string_view decoded = request.get("x-amz-decoded-content-length");
-    uint64_t size = 0;
-    const auto [end, problem] = std::from_chars(decoded.data(), decoded.data() + decoded.size(), size);
-    if (decoded.empty() || problem != std::errc() || end != decoded.data() + decoded.size()) {
+    const auto size = parse_number<uint64_t>(decoded);
+    if (!size) {
       return make_error(kMissingContentLength, "x-amz-decoded-content-length is missing");
     }
-    body.size_ = size;
+    body.size_ = *size;
   } else if (payload.size() == 64) {
     auto raw = net::from_hex(payload);
     if (!raw) return make_error(Code::kInvalid, "x-amz-content-sha256 is not hexadecimal");

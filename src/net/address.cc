@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 
+#include "base/mutex.h"
 #include "net/pause.h"
 
 namespace millrace::net {
@@ -92,16 +93,16 @@ namespace {
 
 // Between the coroutine, which may go away first, and the thread that looks up.
 struct Lookup {
-  std::mutex mutex;
-  Loop* loop = nullptr;    // guarded by mutex: null where nobody waits any more
-  Pause* pause = nullptr;  // touched in the loop's thread only
+  Mutex mutex;
+  Loop* loop MR_GUARDED_BY(mutex) = nullptr;  // null where nobody waits any more
+  Pause* pause = nullptr;                     // touched in the loop's thread only
   std::optional<Result<std::vector<SocketAddress>>> found;
 };
 
 struct EndOfInterest {
   const std::shared_ptr<Lookup>& lookup;
   ~EndOfInterest() {
-    const std::lock_guard lock(lookup->mutex);
+    const MutexLock lock(lookup->mutex);
     lookup->loop = nullptr;
     lookup->pause = nullptr;
   }
@@ -109,7 +110,7 @@ struct EndOfInterest {
 
 void look_up(const std::shared_ptr<Lookup>& lookup, const HostAndPort& name) {
   auto found = resolve(name);
-  const std::lock_guard lock(lookup->mutex);
+  const MutexLock lock(lookup->mutex);
   if (lookup->loop == nullptr) return;
   lookup->found.emplace(std::move(found));
   lookup->loop->post([lookup] {
@@ -127,7 +128,10 @@ Task<Result<std::vector<SocketAddress>>> Resolver::resolve(Loop& loop, HostAndPo
                                                            Cancellation* scope) {
   const auto lookup = std::make_shared<Lookup>();
   Pause pause(loop, Pause::kForever, scope);
-  lookup->loop = &loop;
+  {
+    const MutexLock lock(lookup->mutex);
+    lookup->loop = &loop;
+  }
   lookup->pause = &pause;
   const EndOfInterest end_of_interest{lookup};
   const bool taken = workers_.submit([lookup, name] { look_up(lookup, name); });

@@ -2,10 +2,10 @@
 #include "net/caller.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstring>
 
 #include "base/clock.h"
+#include "base/number.h"
 #include "base/random.h"
 #include "base/text.h"
 #include "net/digest.h"
@@ -33,12 +33,11 @@ uint64_t random_seed() {
 int64_t pause_before(int attempt, const AsyncResponse* answer) {
   if (answer != nullptr) {
     if (const std::string* after = answer->find_header("retry-after")) {
-      int64_t seconds = 0;
-      const auto [end, failure] = std::from_chars(after->data(), after->data() + after->size(), seconds);
+      const auto seconds = parse_number<int64_t>(*after);
       // Also one that always says 0 is not asked faster and faster.
       const int64_t least = std::min(kFirstPauseMs / 10 * attempt, kLongestPauseMs);
-      if (failure == std::errc{} && seconds >= 0)
-        return std::max(least, std::min(seconds, kLongestRetryAfterMs / 1000) * 1000);
+      if (seconds && *seconds >= 0)
+        return std::max(least, std::min(*seconds, kLongestRetryAfterMs / 1000) * 1000);
     }
   }
   const int64_t pause = std::min(kFirstPauseMs << std::min(attempt, 16), kLongestPauseMs);

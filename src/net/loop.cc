@@ -10,6 +10,7 @@
 
 #include "base/assert.h"
 #include "base/clock.h"
+#include "base/mutex.h"
 
 namespace millrace::net {
 
@@ -83,7 +84,7 @@ void Loop::cancel(Watch& watch) {
 void Loop::post(std::function<void()> work) {
   bool first = false;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     first = posts_.empty();
     posts_.push_back(std::move(work));
   }
@@ -104,7 +105,7 @@ void Loop::take_posts() {
   static_cast<void>(got);
   std::vector<std::function<void()>> taken;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     taken.swap(posts_);
   }
   for (std::function<void()>& work : taken) work();

@@ -16,12 +16,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <unordered_set>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/result.h"
 #include "net/task.h"
 #include "net/timer.h"
@@ -107,8 +107,8 @@ class Loop {
   std::unordered_set<void*> roots_;
   std::vector<std::coroutine_handle<>> turns_;  // go on after the next events
   std::unordered_set<const Watch*> gone_;       // unwatched while events are dealt out
-  std::mutex mutex_;
-  std::vector<std::function<void()>> posts_;  // guarded by mutex_
+  Mutex mutex_;
+  std::vector<std::function<void()>> posts_ MR_GUARDED_BY(mutex_);
 };
 
 // Waits for what another thread answers by a callback: `start` is given the function to call with the answer,

@@ -30,7 +30,7 @@ void Lease::give_back() {
 }
 
 std::optional<Lease> Pool::try_take(const std::string& place) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Host& host = hosts_[place];
   if (host.taken >= most_per_host_) return std::nullopt;
   ++host.taken;
@@ -44,24 +44,29 @@ std::optional<Lease> Pool::try_take(const std::string& place) {
 }
 
 bool Pool::wait_for_slot(const std::string& place, int64_t ms) {
-  std::unique_lock lock(mutex_);
+  UniqueLock lock(mutex_);
   const Host& host = hosts_[place];
-  return freed_.wait_for(lock, std::chrono::milliseconds(ms), [&] { return host.taken < most_per_host_; });
+  return freed_.wait_for(lock, std::chrono::milliseconds(ms),
+                         [&]() MR_REQUIRES(mutex_) { return host.taken < most_per_host_; });
 }
 
 Task<Status> Pool::wait_for_slot_on(Loop& loop, const std::string& place, uint64_t until_us,
                                     Cancellation* scope) {
   // However the wait ends, nobody may find the pause in the list afterwards.
   struct Queued {
-    std::deque<Pause*>& waiting;
+    Pool& pool;
+    const std::string& place;
     Pause& pause;
-    ~Queued() { std::erase(waiting, &pause); }
+    ~Queued() {
+      std::erase(pool.waiting_[place], &pause);
+      pool.count_waiting(place, -1);
+    }
   };
   loop_ = &loop;
   Pause pause(loop, until_us, scope);
-  Host& host = hosts_[place];
-  host.waiting.push_back(&pause);
-  const Queued queued{host.waiting, pause};
+  waiting_[place].push_back(&pause);
+  count_waiting(place, 1);
+  const Queued queued{*this, place, pause};
   const Pause::End end = co_await pause;
   if (end == Pause::End::kCancelled) co_return scope->error();
   if (end == Pause::End::kTime)
@@ -70,18 +75,18 @@ Task<Status> Pool::wait_for_slot_on(Loop& loop, const std::string& place, uint64
 }
 
 void Pool::keep(const std::string& place, std::unique_ptr<Stream> stream) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Host& host = hosts_[place];
   if (host.idle.size() < kMaxIdlePerHost) host.idle.push_back(std::move(stream));
 }
 
 void Pool::release(const std::string& place) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     Host& host = hosts_[place];
     --host.taken;
     // Not here: a lease may go while its loop does, and then nobody may go on any more.
-    if (!host.waiting.empty())
+    if (host.waiting > 0)
       loop_->post([pool = weak_from_this(), place] {
         if (const auto alive = pool.lock()) alive->wake_first(place);
       });
@@ -90,25 +95,30 @@ void Pool::release(const std::string& place) {
 }
 
 void Pool::wake_first(const std::string& place) {
-  std::deque<Pause*>& waiting = hosts_[place].waiting;
+  std::deque<Pause*>& waiting = waiting_[place];
   if (waiting.empty()) return;
   Pause* const first = waiting.front();
   waiting.pop_front();
   first->wake();
 }
 
+void Pool::count_waiting(const std::string& place, int change) {
+  const MutexLock lock(mutex_);
+  hosts_[place].waiting += static_cast<size_t>(change);
+}
+
 void Pool::close_idle() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (auto& [place, host] : hosts_) host.idle.clear();
 }
 
 void Pool::note_answer(const std::string& place) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   hosts_[place].answered = true;
 }
 
 bool Pool::has_answered(const std::string& place) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return hosts_[place].answered;
 }
 

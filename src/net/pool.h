@@ -4,16 +4,15 @@
 // block; with streams of a loop it belongs to that loop's thread.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "net/loop.h"
 #include "net/pause.h"
 #include "net/stream.h"
@@ -65,17 +64,22 @@ class Pool : public std::enable_shared_from_this<Pool> {
     std::vector<std::unique_ptr<Stream>> idle;
     size_t taken = 0;
     bool answered = false;
-    std::deque<Pause*> waiting;  // on the loop
+    size_t waiting = 0;  // on the loop
   };
   void keep(const std::string& place, std::unique_ptr<Stream> stream);
   void release(const std::string& place);
   void wake_first(const std::string& place);
+  void count_waiting(const std::string& place, int change);
 
   const size_t most_per_host_;
-  Loop* loop_ = nullptr;  // of those who wait on one
-  std::mutex mutex_;
-  std::condition_variable freed_;
-  std::map<std::string, Host> hosts_;  // guarded by mutex_
+
+  // Those who wait on a loop, by place; touched in its thread only.
+  Loop* loop_ = nullptr;
+  std::map<std::string, std::deque<Pause*>> waiting_;
+
+  Mutex mutex_;
+  ConditionVariable freed_;
+  std::map<std::string, Host> hosts_ MR_GUARDED_BY(mutex_);
 };
 
 }  // namespace millrace::net

@@ -2,9 +2,9 @@
 #include "net/response.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstring>
 
+#include "base/number.h"
 #include "base/text.h"
 
 namespace millrace::net {
@@ -21,13 +21,6 @@ Error bad_answer(std::string_view why) {
   return make_error(Code::kCorrupt, "the answer is not HTTP: {}", why);
 }
 
-std::optional<uint64_t> whole_number(std::string_view text) {
-  uint64_t value = 0;
-  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.empty() || failure != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
 }  // namespace
 
 const std::string* ResponseHead::find(std::string_view name) const {
@@ -42,7 +35,7 @@ Result<ResponseHead> parse_response_head(std::string_view text) {
   const size_t line_end = text.find('\n');
   const std::string_view line = trim(text.substr(0, line_end), kBlanks);
   if (!line.starts_with("HTTP/1.") || line.size() < 12 || line[8] != ' ') return bad_answer("no status line");
-  const auto status = whole_number(line.substr(9, 3));
+  const auto status = parse_number<uint64_t>(line.substr(9, 3));
   if (!status || *status < 100 || (line.size() > 12 && line[12] != ' ')) return bad_answer("no status");
   head.status = static_cast<int>(*status);
   head.keep_alive = line[7] != '0';
@@ -116,7 +109,7 @@ Status AsyncResponse::begin_body(std::string_view method) {
     return {};
   }
   if (const std::string* text = head_.find("content-length")) {
-    const auto bytes = whole_number(*text);
+    const auto bytes = parse_number<uint64_t>(*text);
     if (!bytes) return bad_answer("its length is not a number");
     framing_ = Framing::kLength;
     length_ = *bytes;

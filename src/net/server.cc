@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <cstring>
 #include <exception>
@@ -15,6 +14,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/number.h"
 
 namespace millrace::net {
 
@@ -58,9 +58,9 @@ Result<ListenAddress> parse_listen_address(std::string_view text) {
   }
   if (address.host.empty() || address.host == "*") address.host = "0.0.0.0";
   const std::string_view port = text.substr(colon + 1);
-  const auto [end, problem] = std::from_chars(port.data(), port.data() + port.size(), address.port);
-  if (port.empty() || problem != std::errc() || end != port.data() + port.size())
-    return bad("the port is not a number up to 65535");
+  const auto number = parse_number<uint16_t>(port);
+  if (!number) return bad("the port is not a number up to 65535");
+  address.port = *number;
   if (!listening_address(address.host, address.port)) return bad("the host is not an address");
   return address;
 }

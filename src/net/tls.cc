@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/file_stamp.h"
+#include "base/mutex.h"
 
 namespace millrace::net {
 
@@ -180,6 +181,7 @@ Result<CertificatePaths> make_self_signed(const std::string& directory) {
 Result<std::unique_ptr<CertificateFiles>> CertificateFiles::open(
     CertificatePaths paths, std::function<void(const Error&)> on_problem) {
   std::unique_ptr<CertificateFiles> files(new CertificateFiles(std::move(paths), std::move(on_problem)));
+  const MutexLock lock(files->mutex_);
   files->stamp_ = file_stamp(files->paths_.certificate) + file_stamp(files->paths_.key);
   files->context_ = MR_TRY(ServerTls::load(files->paths_.certificate, files->paths_.key));
   if (const auto misdated = files->context_->find_misdated()) files->on_problem_(*misdated);
@@ -188,7 +190,7 @@ Result<std::unique_ptr<CertificateFiles>> CertificateFiles::open(
 
 std::shared_ptr<const ServerTls> CertificateFiles::current() {
   constexpr uint64_t kLookEveryUs = 1'000'000;
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const uint64_t now = steady_us();
   if (now - looked_us_ >= kLookEveryUs) {
     looked_us_ = now;

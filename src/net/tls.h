@@ -7,10 +7,10 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 
+#include "base/mutex.h"
 #include "base/result.h"
 
 struct ssl_ctx_st;
@@ -54,12 +54,12 @@ class CertificateFiles {
       : paths_(std::move(paths)), on_problem_(std::move(on_problem)) {}
   const CertificatePaths paths_;
   const std::function<void(const Error&)> on_problem_;
-  std::mutex mutex_;
-  std::shared_ptr<const ServerTls> context_;  // guarded by mutex_
-  uint64_t looked_us_ = 0;                    // guarded by mutex_
-  std::string stamp_;                         // guarded by mutex_: what the files looked like
-  std::string unusable_;                      // guarded by mutex_: the same, when they last did not fit
-  bool told_ = false;                         // guarded by mutex_: of that
+  Mutex mutex_;
+  std::shared_ptr<const ServerTls> context_ MR_GUARDED_BY(mutex_);
+  uint64_t looked_us_ MR_GUARDED_BY(mutex_) = 0;
+  std::string stamp_ MR_GUARDED_BY(mutex_);     // what the files looked like
+  std::string unusable_ MR_GUARDED_BY(mutex_);  // the same, when they last did not fit
+  bool told_ MR_GUARDED_BY(mutex_) = false;     // of that
 };
 
 }  // namespace millrace::net

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/crc.h"
+#include "base/mutex.h"
 #include "base/text.h"
 #include "store/coding.h"
 #include "store/record.h"
@@ -137,7 +138,7 @@ Compare BucketTable::verify_of(std::string_view name) const {
 }
 
 void BucketTable::learn(const BucketRecord& record) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   BucketRecord& known = records_[record.bucket.name];
   if (known.bucket.version >= record.bucket.version && known.bucket.version != 0) return;
   known = record;
@@ -145,7 +146,7 @@ void BucketTable::learn(const BucketRecord& record) {
 }
 
 std::vector<BucketRecord> BucketTable::records() const {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<BucketRecord> records;
   for (const auto& [name, record] : records_) records.push_back(record);
   return records;

@@ -8,11 +8,11 @@
 #include <atomic>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/result.h"
 #include "base/snapshot.h"
 #include "store/bucket.h"
@@ -41,10 +41,10 @@ class BucketTable {
   std::vector<BucketRecord> records() const;
 
  private:
-  void publish();
+  void publish() MR_REQUIRES(mutex_);
 
-  mutable std::mutex mutex_;
-  std::map<std::string, BucketRecord> records_;  // guarded by mutex_
+  mutable Mutex mutex_;
+  std::map<std::string, BucketRecord> records_ MR_GUARDED_BY(mutex_);
   Snapshot<Map> map_{std::make_shared<const Map>()};
   std::atomic<bool> any_other_verify_ = false;  // than that of new buckets
 };

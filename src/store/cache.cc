@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/mutex.h"
 #include "base/rendezvous.h"
 
 namespace millrace::store {
@@ -26,7 +27,7 @@ uint64_t ObjectCache::hash(std::string_view bucket, std::string_view key) {
 std::shared_ptr<const LocalObject> ObjectCache::find(uint64_t hash, std::string_view bucket,
                                                      std::string_view key) {
   Shard& home = shard(hash);
-  std::lock_guard lock(home.mutex);
+  const MutexLock lock(home.mutex);
   const auto found = home.by_hash.find(hash);
   if (found == home.by_hash.end()) return nullptr;
   const Entry& entry = *found->second;
@@ -39,7 +40,7 @@ std::shared_ptr<const LocalObject> ObjectCache::find(uint64_t hash, std::string_
 bool ObjectCache::offer(uint64_t hash, uint64_t epoch, std::shared_ptr<const LocalObject> object) {
   Released released;
   Shard& home = shard(hash);
-  std::lock_guard lock(home.mutex);
+  const MutexLock lock(home.mutex);
   if (home.epoch.load(std::memory_order_relaxed) != epoch) return false;
   if (std::ranges::find(home.changing, hash) == home.changing.end()) {
     insert(home, hash, std::move(object), released);
@@ -50,7 +51,7 @@ bool ObjectCache::offer(uint64_t hash, uint64_t epoch, std::shared_ptr<const Loc
 void ObjectCache::begin_change(uint64_t hash) {
   Released released;
   Shard& home = shard(hash);
-  std::lock_guard lock(home.mutex);
+  const MutexLock lock(home.mutex);
   home.changing.push_back(hash);
   erase(home, hash, released);
 }
@@ -58,7 +59,7 @@ void ObjectCache::begin_change(uint64_t hash) {
 void ObjectCache::end_change(uint64_t hash, std::shared_ptr<const LocalObject> object) {
   Released released;
   Shard& home = shard(hash);
-  std::lock_guard lock(home.mutex);
+  const MutexLock lock(home.mutex);
   home.epoch.fetch_add(1, std::memory_order_release);
   const auto found = std::ranges::find(home.changing, hash);
   if (found != home.changing.end()) home.changing.erase(found);
@@ -90,7 +91,7 @@ void ObjectCache::insert(Shard& shard, uint64_t hash, std::shared_ptr<const Loca
 void ObjectCache::forget(uint64_t hash) {
   Released released;
   Shard& home = shard(hash);
-  std::lock_guard lock(home.mutex);
+  const MutexLock lock(home.mutex);
   erase(home, hash, released);
 }
 
@@ -98,7 +99,7 @@ void ObjectCache::forget_files(size_t count) {
   for (size_t i = 0; i < kShards && count > 0; ++i) {
     Released released;
     Shard& home = shards_[i];
-    std::lock_guard lock(home.mutex);
+    const MutexLock lock(home.mutex);
     size_t here = std::max<size_t>(1, count / (kShards - i));
     for (auto entry = home.entries.end(); entry != home.entries.begin() && here > 0;) {
       --entry;
@@ -116,7 +117,7 @@ void ObjectCache::forget_files(size_t count) {
 void ObjectCache::clear() {
   for (Shard& home : shards_) {
     Released released;
-    std::lock_guard lock(home.mutex);
+    const MutexLock lock(home.mutex);
     home.epoch.fetch_add(1, std::memory_order_release);
     while (!home.entries.empty()) erase(home, home.entries.back().hash, released);
   }

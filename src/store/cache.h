@@ -10,11 +10,11 @@
 #include <cstdint>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
+#include "base/mutex.h"
 #include "store/local_object.h"
 
 namespace millrace::store {
@@ -49,20 +49,21 @@ class ObjectCache {
     std::shared_ptr<const LocalObject> object;
   };
   struct alignas(64) Shard {
-    std::mutex mutex;
+    Mutex mutex;
     std::atomic<uint64_t> epoch = 0;
-    std::list<Entry> entries;                                          // guarded by mutex; oldest last
-    std::unordered_map<uint64_t, std::list<Entry>::iterator> by_hash;  // guarded by mutex
-    std::vector<uint64_t> changing;                                    // guarded by mutex
-    uint64_t bytes = 0;                                                // guarded by mutex
+    std::list<Entry> entries MR_GUARDED_BY(mutex);  // oldest last
+    std::unordered_map<uint64_t, std::list<Entry>::iterator> by_hash MR_GUARDED_BY(mutex);
+    std::vector<uint64_t> changing MR_GUARDED_BY(mutex);
+    uint64_t bytes MR_GUARDED_BY(mutex) = 0;
   };
   // What was let go; destroyed after the lock is released, for the last holder of an object may remove files.
   using Released = std::vector<std::shared_ptr<const LocalObject>>;
 
   const Shard& shard(uint64_t hash) const { return shards_[hash >> 58]; }
   Shard& shard(uint64_t hash) { return shards_[hash >> 58]; }
-  static void erase(Shard& shard, uint64_t hash, Released& released);
-  void insert(Shard& shard, uint64_t hash, std::shared_ptr<const LocalObject> object, Released& released);
+  static void erase(Shard& shard, uint64_t hash, Released& released) MR_REQUIRES(shard.mutex);
+  void insert(Shard& shard, uint64_t hash, std::shared_ptr<const LocalObject> object, Released& released)
+      MR_REQUIRES(shard.mutex);
 
   const uint64_t most_bytes_;  // per shard
   Shard shards_[kShards];

@@ -7,15 +7,14 @@
 // is the truth.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "base/mutex.h"
 #include "store/local_object.h"
 #include "store/objects.h"
 #include "store/record.h"
@@ -81,10 +80,10 @@ class Committer {
   void gather(size_t last_size);
 
   Core& core_;
-  std::mutex mutex_;
-  std::condition_variable filled_;
-  std::deque<Change> queue_;  // guarded by mutex_; one per writer
-  bool stopped_ = false;      // guarded by mutex_
+  Mutex mutex_;
+  ConditionVariable filled_;
+  std::deque<Change> queue_ MR_GUARDED_BY(mutex_);  // one per writer
+  bool stopped_ MR_GUARDED_BY(mutex_) = false;
   std::jthread thread_;
 };
 

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/crc.h"
+#include "base/mutex.h"
 #include "base/units.h"
 #include "store/commit.h"
 #include "store/reasons.h"
@@ -28,7 +29,7 @@ Status DriveMap::check_all_there(const std::string& what) const {
 }
 
 bool DamageList::add(Damage damage) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto is_same = [&](const Damage& known) {
     return known.block == damage.block && known.key == damage.key && known.bucket == damage.bucket &&
            known.drive == damage.drive && known.what == damage.what;
@@ -41,7 +42,7 @@ bool DamageList::add(Damage damage) {
 }
 
 std::vector<Damage> DamageList::found() const {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return {found_.begin(), found_.end()};
 }
 
@@ -202,16 +203,17 @@ Result<std::shared_ptr<Drive>> Core::choose_drive(std::string_view bucket, std::
 }
 
 void Core::submit(Change change) {
-  std::shared_lock lock(topology);
-  const std::shared_ptr<const DriveMap> drives = map();
-  if (drives->committers.empty()) {
-    lock.unlock();
-    change.done(make_error(Code::kUnavailable, "the store has no drive"));
-    return;
+  {
+    const ReadLock lock(topology);
+    const std::shared_ptr<const DriveMap> drives = map();
+    if (!drives->committers.empty()) {
+      change.submitted_us = steady_us();
+      const size_t position = rendezvous_first(name_hash(change.bucket, change.key), drives->targets);
+      drives->committers[position]->push(std::move(change));
+      return;
+    }
   }
-  change.submitted_us = steady_us();
-  const size_t position = rendezvous_first(name_hash(change.bucket, change.key), drives->targets);
-  drives->committers[position]->push(std::move(change));
+  change.done(make_error(Code::kUnavailable, "the store has no drive"));
 }
 
 Result<std::shared_ptr<const LocalObject>> Core::commit(Change change) {
@@ -236,12 +238,12 @@ Status Core::save_buckets(Drive& drive) const {
 }
 
 void Core::retire(std::shared_ptr<Drive> drive) {
-  std::lock_guard lock(retired_mutex_);
+  const MutexLock lock(retired_mutex_);
   retired_.push_back(std::move(drive));
 }
 
 void Core::close_retired() {
-  std::lock_guard lock(retired_mutex_);
+  const MutexLock lock(retired_mutex_);
   std::erase_if(retired_, [](const std::shared_ptr<Drive>& drive) {
     if (drive.use_count() > 1) return false;
     drive->close();

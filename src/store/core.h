@@ -9,13 +9,12 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
-#include <shared_mutex>
 #include <string>
 #include <vector>
 
 #include "base/log.h"
+#include "base/mutex.h"
 #include "base/rendezvous.h"
 #include "base/result.h"
 #include "base/snapshot.h"
@@ -81,8 +80,8 @@ class DamageList {
   uint64_t count() const { return count_; }
 
  private:
-  mutable std::mutex mutex_;
-  std::deque<Damage> found_;  // guarded by mutex_
+  mutable Mutex mutex_;
+  std::deque<Damage> found_ MR_GUARDED_BY(mutex_);
   std::atomic<uint64_t> count_ = 0;
 };
 
@@ -111,15 +110,15 @@ class Core {
   UploadTable uploads;
   DamageList damages;
   std::shared_ptr<rocksdb::Cache> index_cache;
-  std::mutex admin;  // buckets and drives are changed one at a time; taken before `topology`
-  std::shared_mutex topology;
+  Mutex admin;  // buckets and drives are changed one at a time; taken before `topology`
+  SharedMutex topology;
   // Counts before old records go from drives that objects were moved off.
   std::atomic<uint64_t> moves = 0;
   Workers unpackers{kUnpackers};  // of compressed shards on their way in
 
   std::shared_ptr<const DriveMap> map() const { return map_.load(); }
   // With `topology` held exclusively: hands queued changes to the committers of the new map.
-  void set_map(std::shared_ptr<DriveMap> map);
+  void set_map(std::shared_ptr<DriveMap> map) MR_REQUIRES(topology);
 
   // kUnavailable where a record that is newer than all that were found, or the only one, may lie on a drive
   // that is missing or cannot be read.
@@ -154,8 +153,8 @@ class Core {
                                                   Keep keep);
 
   static constexpr size_t kIndexCacheBytes = 256 << 20;
-  std::mutex retired_mutex_;
-  std::vector<std::shared_ptr<Drive>> retired_;  // guarded by retired_mutex_
+  Mutex retired_mutex_;
+  std::vector<std::shared_ptr<Drive>> retired_ MR_GUARDED_BY(retired_mutex_);
   Snapshot<DriveMap> map_{std::make_shared<const DriveMap>()};
 };
 

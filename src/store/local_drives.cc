@@ -1,6 +1,8 @@
 // Changes of drives, one at a time, and who must hear of them.
 #include "store/local_drives.h"
 
+#include "base/mutex.h"
+
 namespace millrace::store {
 
 std::string_view drive_state_name(DriveState state) {
@@ -28,7 +30,7 @@ Readiness LocalDrives::readiness() const {
 }
 
 Status LocalDrives::add(const std::string& path) {
-  std::lock_guard lock(parts_.core.admin);
+  const MutexLock lock(parts_.core.admin);
   // The node's list outlives the directory it was started in.
   MR_TRY(parts_.attach.add(absolute_path(path)));
   parts_.housekeeper.wake();
@@ -37,14 +39,14 @@ Status LocalDrives::add(const std::string& path) {
 }
 
 Status LocalDrives::drain(const std::string& path) {
-  std::lock_guard lock(parts_.core.admin);
+  const MutexLock lock(parts_.core.admin);
   MR_TRY(parts_.attach.drain(path));
   parts_.housekeeper.wake();
   return {};
 }
 
 Status LocalDrives::remove(const std::string& path) {
-  std::lock_guard lock(parts_.core.admin);
+  const MutexLock lock(parts_.core.admin);
   return parts_.attach.remove(path);
 }
 

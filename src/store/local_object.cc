@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/assert.h"
+#include "base/mutex.h"
 #include "store/drive.h"
 #include "store/trailer.h"
 
@@ -39,7 +40,7 @@ LocalObject::Place LocalObject::locate(uint64_t offset) const {
 }
 
 std::shared_ptr<const File> LocalObject::find_file(size_t piece) const {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const auto& [number, file] : files_) {
     if (number == piece) return file;
   }
@@ -49,7 +50,7 @@ std::shared_ptr<const File> LocalObject::find_file(size_t piece) const {
 Result<std::shared_ptr<const File>> LocalObject::open_piece(size_t piece) const {
   if (auto file = find_file(piece)) return file;
   std::shared_ptr<const File> file = MR_TRY(drive_->open_file(record().pieces[piece].file));
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const auto& [number, other] : files_) {
     if (number == piece) return other;  // somebody else was faster
   }
@@ -64,7 +65,7 @@ Result<std::shared_ptr<const File>> LocalObject::open_piece(size_t piece) const 
 
 Result<std::shared_ptr<const std::vector<uint32_t>>> LocalObject::block_crcs(size_t piece) const {
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (const auto& [number, crcs] : crcs_) {
       if (number == piece) return crcs;
     }
@@ -75,7 +76,7 @@ Result<std::shared_ptr<const std::vector<uint32_t>>> LocalObject::block_crcs(siz
     return make_error(Code::kCorrupt, "{}: it is not the file it should be", file->name());
   }
   auto crcs = std::make_shared<const std::vector<uint32_t>>(std::move(trailer.block_crcs));
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (crcs_.size() == kMostOpen) crcs_.erase(crcs_.begin());
   crcs_.emplace_back(piece, crcs);
   return crcs;

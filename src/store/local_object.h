@@ -7,12 +7,12 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/file.h"
+#include "base/mutex.h"
 #include "base/result.h"
 #include "store/checked_blocks.h"
 #include "store/objects.h"
@@ -58,11 +58,11 @@ class LocalObject final : public Object, public std::enable_shared_from_this<Loc
   std::vector<uint64_t> ends_;              // of each piece, in the object; only where there are several
   std::unique_ptr<CheckedBlocks> checked_;  // none where it is inline
 
-  mutable std::mutex mutex_;
-  mutable std::vector<std::pair<size_t, std::shared_ptr<const File>>>
-      files_;  // guarded by mutex_; oldest first
-  mutable std::vector<std::pair<size_t, std::shared_ptr<const std::vector<uint32_t>>>>
-      crcs_;  // guarded by mutex_
+  mutable Mutex mutex_;
+  mutable std::vector<std::pair<size_t, std::shared_ptr<const File>>> files_
+      MR_GUARDED_BY(mutex_);  // oldest first
+  mutable std::vector<std::pair<size_t, std::shared_ptr<const std::vector<uint32_t>>>> crcs_
+      MR_GUARDED_BY(mutex_);
 };
 
 }  // namespace millrace::store

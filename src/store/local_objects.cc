@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/fault.h"
+#include "base/mutex.h"
 #include "store/commit.h"
 #include "store/list.h"
 #include "store/put.h"
@@ -110,7 +111,7 @@ Status LocalObjects::save_bucket(const BucketRecord& record) {
 
 Status LocalObjects::create_bucket_now(const std::string& name, BucketSettings settings) {
   MR_TRY(check_bucket_name(name, NameRule::kShort));
-  std::lock_guard lock(core_.admin);
+  const MutexLock lock(core_.admin);
   if (core_.buckets.find(name) != nullptr) return make_error(kBucketExists, "bucket {} exists", name);
   BucketRecord record;
   record.bucket = {name, wall_ms(), core_.clock.next(), settings};
@@ -118,7 +119,7 @@ Status LocalObjects::create_bucket_now(const std::string& name, BucketSettings s
 }
 
 Status LocalObjects::change_bucket_now(const std::string& name, BucketSettings settings) {
-  std::lock_guard lock(core_.admin);
+  const MutexLock lock(core_.admin);
   const auto bucket = core_.buckets.find(name);
   if (bucket == nullptr) return no_such_bucket(name);
   BucketRecord record;
@@ -127,7 +128,7 @@ Status LocalObjects::change_bucket_now(const std::string& name, BucketSettings s
 }
 
 Status LocalObjects::remove_bucket_now(const std::string& name) {
-  std::lock_guard lock(core_.admin);
+  const MutexLock lock(core_.admin);
   MR_TRY(remove_empty_bucket(name));
   // Nobody can add to them any more. Those that stay because a drive refuses or the node stops, the
   // housekeeper takes.
@@ -143,7 +144,7 @@ Status LocalObjects::remove_empty_bucket(const std::string& name) {
   const auto bucket = core_.buckets.find(name);
   if (bucket == nullptr) return no_such_bucket(name);
   // No commit runs meanwhile, and those that follow find the bucket gone.
-  std::unique_lock topology(core_.topology);
+  const WriteLock topology(core_.topology);
   const std::shared_ptr<const DriveMap> map = core_.map();
   MR_TRY(map->check_all_there(fmt::format("bucket {} cannot be removed", name)));
   ListOptions first;

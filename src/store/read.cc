@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <span>
 
 #include "base/assert.h"
 #include "base/clock.h"
@@ -54,19 +55,6 @@ bool probe_byte(int descriptor, uint64_t offset) {
   char byte = 0;
   const iovec into = {&byte, 1};
   return ::preadv2(descriptor, &into, 1, static_cast<off_t>(offset), RWF_NOWAIT) == 1;
-}
-
-Result<size_t> read_fully(const File& file, uint64_t offset, char* into, size_t size) {
-  size_t done = 0;
-  while (done < size) {
-    const ssize_t got =
-        ::pread(file.descriptor(), into + done, size - done, static_cast<off_t>(offset + done));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return make_system_error(errno, "reading " + file.name());
-    if (got == 0) return make_error(Code::kTruncated, "{}: it ends too early", file.name());
-    done += static_cast<size_t>(got);
-  }
-  return done;
 }
 
 // The stretch read into nowhere: slower to send from than what populate() leaves, but it says what is wrong.
@@ -164,7 +152,7 @@ Result<uint32_t> crc_of(const File& file, uint64_t offset, uint64_t size) {
   uint32_t crc = 0;
   for (uint64_t done = 0; done < size;) {
     const size_t length = std::min<uint64_t>(kStep, size - done);
-    MR_TRY(read_fully(file, offset + done, buffer.data(), length));
+    MR_TRY(file.read_exactly(offset + done, std::as_writable_bytes(std::span(buffer).first(length))));
     crc = crc32c(std::string_view(buffer).substr(0, length), crc);
     done += length;
   }

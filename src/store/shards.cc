@@ -9,6 +9,7 @@
 #include <span>
 
 #include "base/fault.h"
+#include "base/mutex.h"
 #include "store/commit.h"
 #include "store/put.h"
 #include "store/read.h"
@@ -35,11 +36,10 @@ Status feed_object(Core& core, const LocalObject& object, ShardFeed& feed) {
     const uint64_t wanted = std::min<uint64_t>(buffer.size(), left);
     // An index of damaged bytes would outlive the damage.
     MR_TRY(check_blocks(core, object, {place.piece, place.offset, wanted}, BlocksToCheck::kUnchecked));
-    const ssize_t got = ::pread(file->descriptor(), buffer.data(), wanted, static_cast<off_t>(place.offset));
-    if (got < 0) return make_system_error(errno, "reading " + file->name());
-    if (got == 0) return make_error(Code::kTruncated, "{}: it ends too early", file->name());
-    feed.add({buffer.data(), static_cast<size_t>(got)});
-    at += static_cast<uint64_t>(got);
+    const std::span<char> into(buffer.data(), wanted);
+    MR_TRY(file->read_exactly(place.offset, std::as_writable_bytes(into)));
+    feed.add({into.data(), into.size()});
+    at += wanted;
   }
   return {};
 }
@@ -52,41 +52,8 @@ bool is_of_the_bytes(const Error& error) {
 
 }  // namespace
 
-ShardIndexes::~ShardIndexes() {
-  stop();
-}
-
 void ShardIndexes::start() {
-  thread_ = std::jthread([this] { run(); });
-}
-
-void ShardIndexes::stop() {
-  {
-    std::lock_guard lock(mutex_);
-    stopped_ = true;
-  }
-  changed_.notify_all();
-  if (thread_.joinable()) thread_.join();
-}
-
-void ShardIndexes::wake() {
-  {
-    std::lock_guard lock(mutex_);
-    woken_ = true;
-  }
-  changed_.notify_all();
-}
-
-void ShardIndexes::run() {
-  while (true) {
-    {
-      std::unique_lock lock(mutex_);
-      changed_.wait(lock, [&] { return stopped_ || woken_; });
-      if (stopped_) return;
-      woken_ = false;
-    }
-    build_pending();
-  }
+  thread_.start(Background::kWhenWoken, [this] { build_pending(); });
 }
 
 void ShardIndexes::build_pending() {
@@ -101,10 +68,7 @@ void ShardIndexes::build_pending() {
       }
     }
     for (const std::string& encoded : keys) {
-      {
-        std::lock_guard lock(mutex_);
-        if (stopped_) return;
-      }
+      if (!thread_.goes_on()) return;
       const auto [bucket, key] = split_object_key(encoded);
       const auto object = core_.get_object(std::string(bucket), std::string(key));
       if (!object || (*object)->record().shard != ShardState::kPending) continue;
@@ -142,11 +106,11 @@ ShardIndexes::Index ShardIndexes::build_once(const std::shared_ptr<const LocalOb
   const uint64_t version = object->record().version;
   std::shared_ptr<Build> mine;
   {
-    std::unique_lock lock(mutex_);
+    UniqueLock lock(mutex_);
     const auto found = builds_.find(version);
     if (found != builds_.end()) {
       const std::shared_ptr<Build> theirs = found->second;
-      changed_.wait(lock, [&] { return theirs->done; });
+      changed_.wait(lock, [&]() MR_REQUIRES(mutex_) { return theirs->done; });
       if (theirs->error) return theirs->error->copy();
       return theirs->index;
     }
@@ -155,7 +119,7 @@ ShardIndexes::Index ShardIndexes::build_once(const std::shared_ptr<const LocalOb
   }
   Index index = build(object);
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     mine->done = true;
     if (index) mine->index = *index;
     if (!index) mine->error = index.error().copy();

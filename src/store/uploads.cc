@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "base/crc.h"
+#include "base/mutex.h"
 #include "store/coding.h"
 #include "store/drive.h"
 #include "store/index.h"
@@ -56,7 +57,7 @@ Result<Upload> decode_upload(std::string_view key, std::string_view value) {
 
 std::shared_ptr<const Upload> UploadTable::find(std::string_view bucket, std::string_view key,
                                                 const std::string& id) const {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = by_id_.find(id);
   if (found == by_id_.end() || found->second->bucket != bucket || found->second->key != key) return nullptr;
   return found->second;
@@ -71,7 +72,7 @@ std::vector<std::shared_ptr<const Upload>> UploadTable::in_bucket(std::string_vi
 std::vector<std::shared_ptr<const Upload>> UploadTable::all() const {
   std::vector<std::shared_ptr<const Upload>> uploads;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (const auto& [id, upload] : by_id_) uploads.push_back(upload);
   }
   std::ranges::sort(uploads, [](const auto& a, const auto& b) {
@@ -82,32 +83,32 @@ std::vector<std::shared_ptr<const Upload>> UploadTable::all() const {
 }
 
 bool UploadTable::is_full() const {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return by_id_.size() >= kMaxUploads;
 }
 
 void UploadTable::insert(std::shared_ptr<const Upload> upload) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::shared_ptr<const Upload>& known = by_id_[upload->id];
   if (known == nullptr || known->version <= upload->version) known = std::move(upload);
   changed_.notify_all();
 }
 
 void UploadTable::erase_of(const Drive& drive) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::erase_if(by_id_, [&](const auto& entry) { return entry.second->drive.get() == &drive; });
   changed_.notify_all();
 }
 
 void UploadTable::erase(const std::string& id) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   by_id_.erase(id);
   changed_.notify_all();
 }
 
 bool UploadTable::wait_for_change(const std::shared_ptr<const Upload>& known) const {
-  std::unique_lock lock(mutex_);
-  return changed_.wait_for(lock, kMostWait, [&] {
+  UniqueLock lock(mutex_);
+  return changed_.wait_for(lock, kMostWait, [&]() MR_REQUIRES(mutex_) {
     const auto found = by_id_.find(known->id);
     return found == by_id_.end() || found->second != known;
   });

@@ -3,15 +3,14 @@
 // All parts of an upload are on one drive, so that completing it copies no bytes. Any thread.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/result.h"
 #include "store/record.h"
 
@@ -65,9 +64,9 @@ class UploadTable {
   bool wait_for_change(const std::shared_ptr<const Upload>& known) const;
 
  private:
-  mutable std::mutex mutex_;
-  mutable std::condition_variable changed_;
-  std::map<std::string, std::shared_ptr<const Upload>> by_id_;  // guarded by mutex_
+  mutable Mutex mutex_;
+  mutable ConditionVariable changed_;
+  std::map<std::string, std::shared_ptr<const Upload>> by_id_ MR_GUARDED_BY(mutex_);
 };
 
 }  // namespace millrace::store

@@ -38,8 +38,8 @@ Result<size_t> WaitingReader::read(uint64_t offset, std::span<std::byte> into) {
         into.subspan(done, std::min<uint64_t>(into.size() - done, extent_.size - within));
     if (extent_.file == nullptr) {
       std::memcpy(now.data(), extent_.bytes().data() + within, now.size());
-    } else if (MR_TRY(extent_.file->read_at(extent_.offset + within, now)) != now.size()) {
-      return make_error(Code::kTruncated, "{}: it ends too early", extent_.file->name());
+    } else {
+      MR_TRY(extent_.file->read_exactly(extent_.offset + within, now));
     }
     done += now.size();
   }

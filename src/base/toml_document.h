@@ -1,8 +1,9 @@
-// A TOML document as a tree that knows where each key and value stands, and Fields, which reads one table of
-// it strictly: every value has a kind, and a key that nobody asked for is an error that names the nearest
+// A TOML document as a tree that knows where each key and value stands, and TomlFields, which reads one table
+// of it strictly: every value has a kind, and a key that nobody asked for is an error that names the nearest
 // one.
 //
-// Values; no threads. Nothing of the TOML library shows.
+// The only reader of TOML: settings and plans both come through it. Values; no threads. Nothing of the TOML
+// library shows.
 #pragma once
 
 #include <cstdint>
@@ -14,53 +15,56 @@
 
 #include "base/result.h"
 
-namespace millrace::plan {
+namespace millrace {
 
-struct Position {
+struct TomlPosition {
   uint32_t line = 0;  // 0: not from a file
   uint32_t column = 0;
 };
 
-struct Value {
+struct TomlValue {
   enum class Kind { kText, kWhole, kReal, kFlag, kList, kTable, kOther };
   Kind kind = Kind::kTable;
-  Position at;
+  TomlPosition at;
   std::string text;  // also numbers as they were understood
   int64_t whole = 0;
   double real = 0;
-  std::vector<Value> items;
+  std::vector<TomlValue> items;
   struct Field;
   std::vector<Field> fields;
 
-  const Value* find(std::string_view key) const;
+  // Text, a number or a flag.
+  bool is_plain() const;
+  const TomlValue* find(std::string_view key) const;
+  // The field of this name, made as an empty table where there is none.
+  TomlValue& field(std::string_view key);
 };
 
-struct Value::Field {
+struct TomlValue::Field {
   std::string key;
-  Position at;
-  Value value;
+  TomlPosition at;
+  TomlValue value;
 };
 
-struct Document {
+struct TomlDocument {
   std::string name;  // for messages: the file's
-  Value root;
+  TomlValue root;
 
-  std::string place(Position at) const;  // "plan.toml:3:7"
+  std::string place(TomlPosition at) const;  // "plan.toml:3:7"
 };
 
-constexpr uint64_t kMostDocumentBytes = 1 << 20;
+constexpr uint64_t kMostTomlBytes = 1 << 20;
 
-Result<Document> parse_document(std::string_view toml, std::string name);
-Result<Document> read_document(const std::string& path);
+Result<TomlDocument> parse_toml(std::string_view toml, std::string name);
+Result<TomlDocument> read_toml(const std::string& path);
 
-// store.shelf.drives=24: the table [[store]] whose name is shelf; workload.fraction=0.3;
-// part.nvme.read=5GB/s.
-Status set_value(Document& document, std::string_view key, std::string_view text);
+// 24 and 0.3 are numbers, everything else is text; without a position.
+TomlValue make_toml_value(std::string_view word);
 
-class Fields {
+class TomlFields {
  public:
   // `table` outlives this. `what` is for messages: "[[store]] shelf".
-  Fields(const Document& document, const Value& table, std::string what)
+  TomlFields(const TomlDocument& document, const TomlValue& table, std::string what)
       : document_(document), table_(table), what_(std::move(what)) {}
 
   bool has(std::string_view key);
@@ -80,13 +84,13 @@ class Fields {
   Status finish();
 
  private:
-  const Value* ask(std::string_view key);
+  const TomlValue* ask(std::string_view key);
 
-  const Document& document_;
-  const Value& table_;
+  const TomlDocument& document_;
+  const TomlValue& table_;
   std::string what_;
   std::vector<std::string> known_;
   std::optional<Error> error_;
 };
 
-}  // namespace millrace::plan
+}  // namespace millrace
