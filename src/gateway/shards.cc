@@ -124,7 +124,7 @@ std::string_view shard_state_name(store::ShardState state) {
 
 Result<std::shared_ptr<const tar::Index>> ShardIndexes::get(const store::ObjectPointer& object) {
   const std::string name = object->bucket() + "/" + object->key();
-  const uint64_t version = object->record().version;
+  const store::Version version = object->record().version;
   {
     const MutexLock lock(mutex_);
     const auto found = std::find_if(kept_.begin(), kept_.end(), [&](const Kept& kept) {

@@ -35,7 +35,7 @@ class ShardIndexes {
   static constexpr uint64_t kKeptBytes = 64 << 20;
   struct Kept {
     std::string name;
-    uint64_t version = 0;
+    store::Version version;
     uint64_t bytes = 0;
     std::shared_ptr<const tar::Index> index;
   };

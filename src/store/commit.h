@@ -52,13 +52,13 @@ struct Change {
   Condition condition;
   Durability durability = Durability::kFlush;
   std::shared_ptr<Drive> drive;  // where the record goes
-  Record record;                 // version 0: given at the commit
+  Record record;                 // without version: given at the commit
   std::string inline_bytes;
   std::string upload;
   uint32_t part = 0;
   std::shared_ptr<const Upload> new_upload;
   std::vector<MovedPart> moved_parts;
-  uint64_t expected_version = 0;    // kRewrite
+  Version expected_version;         // kRewrite
   uint64_t expected_head = 0;       // kRewrite
   std::vector<uint64_t> new_files;  // written for this change: removed again where it is refused
   uint64_t submitted_us = 0;

@@ -148,10 +148,10 @@ Status CommitBatch::give_version(Outcome& outcome, const Lookup& lookup) {
   Record& record = change.record;
   // The number that a file was written with will do, unless another commit of the key came between: one that
   // is seen, or one that may lie on a drive that is not.
-  const bool sees_all = !lookup.error && record.version > map_->since;
+  const bool sees_all = !lookup.error && record.version.counter > map_->since;
   const bool is_newest = lookup.found.empty() || record.version > lookup.found.front().record.version;
-  if (record.version != 0 && sees_all && is_newest) return {};
-  record.version = core_.clock.next();
+  if (record.version.is_given() && sees_all && is_newest) return {};
+  record.version = core_.next_version();
   if (record.head == 0) return {};
   // The files alone must tell the same order, should the index be lost: the record goes into a new head.
   const uint64_t old_head = record.head;
@@ -287,7 +287,7 @@ Status CommitBatch::plan_remove(Outcome& outcome, KeyState& state) {
   }
   if (tomb == nullptr) return {};
   Record record;
-  record.version = core_.clock.next();
+  record.version = core_.next_version();
   record.modified_ms = wall_ms();
   record.deleted = true;
   DriveWrites& writes = writes_for(tomb, outcome);

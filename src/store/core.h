@@ -116,6 +116,8 @@ class Core {
   std::atomic<uint64_t> moves = 0;
   Workers unpackers{kUnpackers};  // of compressed shards on their way in
 
+  Version next_version() { return {0, clock.next(), 0}; }
+
   std::shared_ptr<const DriveMap> map() const { return map_.load(); }
   // With `topology` held exclusively: hands queued changes to the committers of the new map.
   void set_map(std::shared_ptr<DriveMap> map) MR_REQUIRES(topology);

@@ -19,6 +19,7 @@
 #include "base/mutex.h"
 #include "store/block_writer.h"
 #include "store/coding.h"
+#include "store/upgrade.h"
 #include "store/version.h"
 
 namespace millrace::store {
@@ -112,6 +113,7 @@ Result<std::shared_ptr<Drive>> Drive::open(const DriveOptions& options) {
   drive->reserve_ = std::make_unique<Reserve>(options.path, log_bytes + log_bytes / 3);
   if (space.free_bytes < 2 * log_bytes) drive->reserve_->give_up();
   MR_TRY(drive->open_index(options, log_bytes).within("drive " + options.path));
+  MR_TRY(upgrade_drive(options.path, *drive->index_).within("drive " + options.path));
   drive->restore_reserve();
 
   const unsigned reads = options.reads_in_flight != 0 ? options.reads_in_flight

@@ -151,7 +151,7 @@ Status Fsck::restore() {
       report_.lost.push_back(trailer.error().message());
       continue;
     }
-    highest = std::max(highest, trailer->record.version);
+    highest = std::max(highest, trailer->record.version.counter);
     if (trailer->kind == FileKind::kPart) {
       part_trailers.push_back(std::make_unique<Trailer>(trailer.take()));
       parts[part_trailers.back()->upload].push_back(part_trailers.back().get());
@@ -203,7 +203,7 @@ Status Fsck::restore_object(const Trailer& head, rocksdb::WriteBatch& batch) {
     report_.lost.push_back(fmt::format("{}/{}: file {:016x} is missing", head.bucket, head.key, piece.file));
     return {};
   }
-  restore_bucket(head.bucket, head.record.version, batch);
+  restore_bucket(head.bucket, head.record.version.counter, batch);
   index_->put(batch, Family::kObjects, key, encode_record(head.record));
   const std::string owner = encode_owner({head.bucket, head.key, "", 0});
   for (const uint64_t file : files_of(head.record)) index_->put(batch, Family::kFiles, file_key(file), owner);
@@ -220,11 +220,11 @@ void Fsck::restore_upload(const std::vector<const Trailer*>& parts, rocksdb::Wri
   const auto known = index_->find(Family::kUploads, row);
   if (!known || *known) return;
   Upload upload;
-  upload.version = first.record.version;
+  upload.version = first.record.version.counter;
   upload.initiated_ms = first.initiated_ms;
   upload.headers = first.upload_headers;
   upload.tags = first.upload_tags;
-  restore_bucket(first.bucket, first.record.version, batch);
+  restore_bucket(first.bucket, first.record.version.counter, batch);
   index_->put(batch, Family::kUploads, row, encode_upload(upload));
   std::map<uint32_t, const Trailer*> newest;
   for (const Trailer* part : parts) {

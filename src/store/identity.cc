@@ -11,10 +11,11 @@ namespace millrace::store {
 
 namespace {
 
-constexpr int kFormat = 1;
+constexpr int kNodeFormat = 1;
+constexpr int kOldestDriveFormat = 1;
 constexpr uint64_t kMostBytes = 1 << 20;
 
-Result<nlohmann::json> read_json(const std::string& path) {
+Result<nlohmann::json> read_json(const std::string& path, int oldest, int newest) {
   const std::string text = MR_TRY(read_file(path, kMostBytes));
   nlohmann::json document = nlohmann::json::parse(text, nullptr, false);
   if (!document.is_object()) return make_error(Code::kCorrupt, "{}: it is not a JSON object", path);
@@ -22,8 +23,9 @@ Result<nlohmann::json> read_json(const std::string& path) {
   if (format == document.end() || !format->is_number_integer()) {
     return make_error(Code::kCorrupt, "{}: it has no format number", path);
   }
-  if (format->get<int>() != kFormat) {
-    return make_error(Code::kUnsupported, "{}: format {} is not known here", path, format->get<int>());
+  if (format->get<int>() < oldest || format->get<int>() > newest) {
+    return make_error(Code::kUnsupported, "{}: format {} is not known here", path, format->get<int>())
+        .with_hint(fmt::format("this version knows up to {}: was it written by a newer one?", newest));
   }
   return document;
 }
@@ -49,15 +51,17 @@ std::string node_path(const std::string& state_directory) {
 Result<std::optional<DriveIdentity>> find_drive_identity(const std::string& drive_path) {
   const std::string path = identity_path(drive_path);
   if (!file_exists(path)) return std::optional<DriveIdentity>();
-  const nlohmann::json document = MR_TRY(read_json(path));
+  const nlohmann::json document = MR_TRY(read_json(path, kOldestDriveFormat, kDriveFormat));
   DriveIdentity identity;
+  identity.format = document["format"].get<int>();
   identity.id = MR_TRY(get_text(document, "drive", path));
   identity.node = MR_TRY(get_text(document, "node", path));
   return std::optional<DriveIdentity>(std::move(identity));
 }
 
 Status write_drive_identity(const std::string& drive_path, const DriveIdentity& identity) {
-  const nlohmann::json document = {{"format", kFormat}, {"drive", identity.id}, {"node", identity.node}};
+  const nlohmann::json document = {
+      {"format", identity.format}, {"drive", identity.id}, {"node", identity.node}};
   return write_file_atomically(identity_path(drive_path), document.dump(2) + "\n");
 }
 
@@ -82,7 +86,7 @@ Result<NodeState> load_node_state(const std::string& state_directory) {
     MR_TRY(save_node_state(state_directory, state));
     return state;
   }
-  const nlohmann::json document = MR_TRY(read_json(path));
+  const nlohmann::json document = MR_TRY(read_json(path, kNodeFormat, kNodeFormat));
   state.node_id = MR_TRY(get_text(document, "node", path));
   for (const nlohmann::json& entry : document.value("drives", nlohmann::json::array())) {
     if (!entry.is_object()) return make_error(Code::kCorrupt, "{}: a drive is not a JSON object", path);
@@ -116,7 +120,7 @@ Status save_node_state(const std::string& state_directory, const NodeState& stat
                       {"behind", drive.behind}});
   }
   const nlohmann::json document = {
-      {"format", kFormat}, {"node", state.node_id}, {"drives", drives}, {"removed", state.removed}};
+      {"format", kNodeFormat}, {"node", state.node_id}, {"drives", drives}, {"removed", state.removed}};
   return write_file_atomically(node_path(state_directory), document.dump(2) + "\n");
 }
 

@@ -13,9 +13,13 @@
 
 namespace millrace::store {
 
+// Of what lies on a drive. Older ones are brought to this one when the drive is opened.
+inline constexpr int kDriveFormat = 2;
+
 struct DriveIdentity {
   std::string id;
   std::string node;
+  int format = kDriveFormat;
 };
 // Nothing where the directory has none yet.
 Result<std::optional<DriveIdentity>> find_drive_identity(const std::string& drive_path);

@@ -62,9 +62,7 @@ class Merge {
     for (const Source* source : taken_) {
       const RecordSummary summary =
           MR_TRY(summarize_record(view(source->iterator->value())).within(source->drive->path()));
-      const bool newer = summary.version != row.summary.version ? summary.version > row.summary.version
-                                                                : summary.head > row.summary.head;
-      if (first || newer) row.summary = summary;
+      if (first || is_newer(summary, row.summary)) row.summary = summary;
       first = false;
     }
     return std::optional<Row>(row);

@@ -179,7 +179,7 @@ Result<std::shared_ptr<const LocalObject>> Multipart::try_to_complete(Completion
   const std::vector<UploadPart> parts = MR_TRY(choose_parts(std::move(found.parts), completion.parts));
 
   Record record;
-  record.version = core_.clock.next();
+  record.version = core_.next_version();
   record.modified_ms = wall_ms();
   for (const UploadPart& part : parts) {
     record.size += part.record.size;
@@ -187,8 +187,9 @@ Result<std::shared_ptr<const LocalObject>> Multipart::try_to_complete(Completion
     for (const Piece& piece : part.record.pieces) record.pieces.push_back(piece);
   }
   if (record.size > kMaxObjectBytes) return make_error(Code::kTooLarge, "the object is above the maximum");
-  record.etag = completion.finish.etag.empty() ? make_etag(record.version, record.crc32c, parts.size())
-                                               : completion.finish.etag;
+  record.etag = completion.finish.etag.empty()
+                    ? make_etag(record.version.counter, record.crc32c, parts.size())
+                    : completion.finish.etag;
   record.headers = upload->headers;
   for (NameValue& header : completion.finish.headers) record.headers.push_back(std::move(header));
   record.tags = upload->tags;

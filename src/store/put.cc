@@ -74,7 +74,7 @@ class PutWriter::State : public std::enable_shared_from_this<State> {
   void finish_inline();
   void finish_file();
   Result<Change> write_file();
-  Record make_record(uint64_t version);
+  Record make_record(uint64_t number);
   bool is_full() const MR_REQUIRES(mutex_) {
     return in_flight_ >= kMaxInFlight || to_unpack_.size() >= kMaxInFlight;
   }
@@ -275,13 +275,13 @@ void PutWriter::State::finish(Finish finish, LocalDone done) {
   finish_file();
 }
 
-Record PutWriter::State::make_record(uint64_t version) {
+Record PutWriter::State::make_record(uint64_t number) {
   Record record;
-  record.version = version;
+  record.version.counter = number;
   record.size = bytes_;
   record.modified_ms = wall_ms();
   record.crc32c = crc();
-  record.etag = finish_.etag.empty() ? make_etag(version, record.crc32c, 1) : finish_.etag;
+  record.etag = finish_.etag.empty() ? make_etag(number, record.crc32c, 1) : finish_.etag;
   if (target_.upload == nullptr) {
     record.headers = std::move(target_.options.headers);
     record.tags = std::move(target_.options.tags);
@@ -316,7 +316,7 @@ void PutWriter::State::finish_inline() {
   change.drive = target_.drive;
   // The etag needs a number of its own only where the client gave none; the version comes at the commit.
   change.record = make_record(core_.clock.next());
-  change.record.version = 0;
+  change.record.version = {};
   // The index of a shard this small is made again whenever it is asked for.
   std::string shard_index;
   settle_shard(change.record, shard_index);

@@ -8,21 +8,93 @@ namespace millrace::store {
 
 namespace {
 
-constexpr uint8_t kFormat = 1;
+constexpr uint8_t kOldFormat = 1;  // without spread, epoch and node
+constexpr uint8_t kFormat = 2;
+// Flags. What one machine alone never has takes no room there.
 constexpr uint8_t kDeleted = 1;
+constexpr uint8_t kHasEpoch = 2;   // epoch and node follow the version's counter
+constexpr uint8_t kHasSpread = 4;  // the spread is not 1+0
+constexpr uint8_t kAllFlags = kDeleted | kHasEpoch | kHasSpread;
 constexpr size_t kChecksumBytes = 4;
 
 Error broken(std::string_view why) {
   return make_error(Code::kCorrupt, "record: {}", why);
 }
 
+uint8_t flags_of(const Record& record) {
+  uint8_t flags = record.deleted ? kDeleted : 0;
+  if (record.version.epoch != 0 || record.version.node != 0) flags |= kHasEpoch;
+  if (record.spread != Spread()) flags |= kHasSpread;
+  return flags;
+}
+
+void encode_spread(Encoder& out, const Spread& spread) {
+  out.u8(spread.k);
+  out.u8(spread.m);
+  out.u8(spread.slot);
+  out.text(spread.write_id);
+  out.u8(static_cast<uint8_t>(spread.holders.size()));
+  for (const uint64_t holder : spread.holders) out.u64(holder);
+}
+
+Result<Spread> decode_spread(Decoder& in) {
+  Spread spread;
+  spread.k = in.u8();
+  spread.m = in.u8();
+  spread.slot = in.u8();
+  spread.write_id = in.text();
+  for (uint8_t left = in.u8(); left > 0 && in.good(); --left) spread.holders.push_back(in.u64());
+  const size_t slices = size_t{spread.k} + spread.m;
+  if (spread.k == 0 || slices > kMaxSlices || spread.slot >= slices)
+    return broken("its slices are impossible");
+  if (spread.holders.size() > slices) return broken("it has more holders than slices");
+  if (!spread.write_id.empty() && spread.write_id.size() != kWriteIdBytes)
+    return broken("its write id is none");
+  return spread;
+}
+
+// The head of a record, and where its rest begins.
+struct Opening {
+  RecordSummary summary;
+  uint8_t flags = 0;
+  Decoder rest;
+};
+
+Result<Opening> open_record(std::string_view bytes) {
+  Decoder in(bytes);
+  const uint8_t format = in.u8();
+  const uint8_t flags = in.u8();
+  RecordSummary summary;
+  summary.deleted = (flags & kDeleted) != 0;
+  summary.version.counter = in.u64();
+  if (format == kFormat && (flags & kHasEpoch) != 0) {
+    summary.version.epoch = in.u32();
+    summary.version.node = in.u32();
+  }
+  summary.head = in.u64();
+  summary.size = in.u64();
+  summary.modified_ms = static_cast<int64_t>(in.u64());
+  summary.etag = in.text();
+  if (!in.good()) return broken("it is cut short");
+  if (format != kFormat && format != kOldFormat)
+    return make_error(Code::kUnsupported, "record: unknown format {}", format)
+        .with_hint("a newer version of this software wrote it");
+  if ((flags & ~(format == kFormat ? kAllFlags : kDeleted)) != 0) return broken("unknown flags");
+  return Opening{summary, flags, in};
+}
+
 }  // namespace
 
 std::string encode_record(const Record& record) {
   Encoder out;
+  const uint8_t flags = flags_of(record);
   out.u8(kFormat);
-  out.u8(record.deleted ? kDeleted : 0);
-  out.u64(record.version);
+  out.u8(flags);
+  out.u64(record.version.counter);
+  if ((flags & kHasEpoch) != 0) {
+    out.u32(record.version.epoch);
+    out.u32(record.version.node);
+  }
   out.u64(record.head);
   out.u64(record.size);
   out.u64(static_cast<uint64_t>(record.modified_ms));
@@ -39,33 +111,46 @@ std::string encode_record(const Record& record) {
   out.u64(record.shard_samples);
   out.u64(record.shard_index_offset);
   out.u64(record.shard_index_size);
+  if ((flags & kHasSpread) != 0) encode_spread(out, record.spread);
   out.u32(crc32c(out.bytes()));
   return std::move(out).take();
 }
 
-Result<RecordSummary> summarize_record(std::string_view bytes) {
-  Decoder in(bytes);
-  const uint8_t format = in.u8();
-  RecordSummary summary;
-  summary.deleted = (in.u8() & kDeleted) != 0;
-  summary.version = in.u64();
-  summary.head = in.u64();
-  summary.size = in.u64();
-  summary.modified_ms = static_cast<int64_t>(in.u64());
-  summary.etag = in.text();
-  if (!in.good()) return broken("it is cut short");
-  if (format != kFormat) return make_error(Code::kUnsupported, "record: unknown format {}", format);
-  return summary;
+bool is_old_record(std::string_view bytes) {
+  return !bytes.empty() && static_cast<uint8_t>(bytes.front()) == kOldFormat;
 }
 
+Result<RecordSummary> summarize_record(std::string_view bytes) {
+  return MR_TRY(open_record(bytes)).summary;
+}
+
+namespace {
+
+Result<std::vector<Piece>> decode_pieces(Decoder& in) {
+  const uint32_t count = in.u32();
+  if (count > kMaxParts) return broken("it has too many pieces");
+  std::vector<Piece> pieces;
+  for (uint32_t i = 0; i < count && in.good(); ++i) {
+    Piece piece;
+    piece.file = in.u64();
+    piece.size = in.u64();
+    if (piece.size > kMaxObjectBytes) return broken("a piece is too large");
+    pieces.push_back(piece);
+  }
+  return pieces;
+}
+
+}  // namespace
+
 Result<Record> decode_record(std::string_view bytes) {
-  const RecordSummary summary = MR_TRY(summarize_record(bytes));
   if (bytes.size() < kChecksumBytes) return broken("it is cut short");
   const size_t body = bytes.size() - kChecksumBytes;
+  MR_TRY(open_record(bytes));
   if (Decoder(bytes.substr(body)).u32() != crc32c(bytes.substr(0, body))) {
     return broken("its checksum is wrong");
   }
-
+  Opening opening = MR_TRY(open_record(bytes.substr(0, body)));
+  const RecordSummary& summary = opening.summary;
   Record record;
   record.version = summary.version;
   record.head = summary.head;
@@ -73,30 +158,21 @@ Result<Record> decode_record(std::string_view bytes) {
   record.modified_ms = summary.modified_ms;
   record.deleted = summary.deleted;
   record.etag = summary.etag;
-  Decoder in(bytes.substr(0, body));
-  in.raw(2 + 4 * 8);
-  in.text();
+  Decoder& in = opening.rest;
   record.crc32c = in.u32();
   record.headers = in.pairs();
   record.tags = in.pairs();
-  const uint32_t pieces = in.u32();
-  if (pieces > kMaxParts) return broken("it has too many pieces");
-  uint64_t total = 0;
-  for (uint32_t i = 0; i < pieces && in.good(); ++i) {
-    Piece piece;
-    piece.file = in.u64();
-    piece.size = in.u64();
-    if (piece.size > kMaxObjectBytes) return broken("a piece is too large");
-    total += piece.size;
-    record.pieces.push_back(piece);
-  }
+  record.pieces = MR_TRY(decode_pieces(in));
   const uint8_t shard = in.u8();
   record.shard = static_cast<ShardState>(shard);
   record.shard_samples = in.u64();
   record.shard_index_offset = in.u64();
   record.shard_index_size = in.u64();
+  if ((opening.flags & kHasSpread) != 0) record.spread = MR_TRY(decode_spread(in));
   if (!in.good() || in.left() != 0) return broken("its parts do not add up");
   if (shard > static_cast<uint8_t>(ShardState::kInvalid)) return broken("unknown shard state");
+  uint64_t total = 0;
+  for (const Piece& piece : record.pieces) total += piece.size;
   if (!record.pieces.empty() && total != record.size) return broken("its pieces are not its size");
   if (record.pieces.empty() && record.size > kInlineBytes) return broken("it has no pieces");
   return record;

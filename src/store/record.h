@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "store/version.h"
 
 namespace millrace::store {
 
@@ -40,8 +41,20 @@ enum class ShardState : uint8_t {
   kInvalid,  // there can be none, kIndexProblem says why; the object is as good as any other
 };
 
+// How an object's slices lie: any k of k+m give the object. 1+0 is one copy on one drive.
+struct Spread {
+  uint8_t k = 1;
+  uint8_t m = 0;
+  uint8_t slot = 0;               // which slice the record's bytes are
+  std::string write_id;           // random, the same for all slices of one write: slices of two never mix
+  std::vector<uint64_t> holders;  // hashes of the drives' ids, by slot
+  bool operator==(const Spread&) const = default;
+};
+inline constexpr size_t kMaxSlices = 64;
+inline constexpr size_t kWriteIdBytes = 16;
+
 struct Record {
-  uint64_t version = 0;  // decides which of two records is newer (store/version.h)
+  Version version;  // decides which of two records is newer
   uint64_t size = 0;
   int64_t modified_ms = 0;         // wall time, to be shown only
   std::string etag;                // without quotes
@@ -55,6 +68,7 @@ struct Record {
   uint64_t shard_samples = 0;
   uint64_t shard_index_offset = 0;  // in the head file
   uint64_t shard_index_size = 0;
+  Spread spread;
   bool deleted = false;  // a tombstone: the object is gone, and no drive that returns may bring it back
   bool operator==(const Record&) const = default;
 };
@@ -64,7 +78,7 @@ Result<Record> decode_record(std::string_view bytes);
 
 // What a listing shows, read without decoding the rest: a view into the encoded record.
 struct RecordSummary {
-  uint64_t version = 0;
+  Version version;
   uint64_t head = 0;
   uint64_t size = 0;
   int64_t modified_ms = 0;
@@ -73,9 +87,13 @@ struct RecordSummary {
 };
 Result<RecordSummary> summarize_record(std::string_view bytes);
 
-// Of two records of one key the newer is the truth. The same version twice: a move or a new shard index was
-// cut short, and the later head is as good.
-inline bool is_newer(const Record& a, const Record& b) {
+// Whether an encoded record is of a format that is only read.
+bool is_old_record(std::string_view bytes);
+
+// Of two records of one key the newer is the truth. The same version twice on drives of one machine: a move
+// or a new shard index was cut short, and the later head is as good.
+template <typename Known>
+bool is_newer(const Known& a, const Known& b) {
   return a.version != b.version ? a.version > b.version : a.head > b.head;
 }
 

@@ -16,7 +16,7 @@ namespace {
 
 Record some_record() {
   Record record;
-  record.version = 77;
+  record.version = {0, 77, 0};
   record.size = 3 * kBlockBytes + 5;
   record.modified_ms = 1'700'000'000'123;
   record.etag = "0123456789abcdef-3";
@@ -44,8 +44,55 @@ TEST(RecordTest, ComesBackAsItWas) {
   EXPECT_EQ(summary->size, record.size);
 }
 
-TEST(RecordTest, EveryCutAndEveryFlippedByteIsFoundOut) {
-  const std::string encoded = encode_record(some_record());
+Record some_slice() {
+  Record record = some_record();
+  record.version = {3, 77, 9};
+  record.spread = {4, 2, 5, "0123456789abcdef", {11, 12, 13, 14, 15, 16}};
+  return record;
+}
+
+TEST(RecordTest, ASliceKnowsItsEpochItsWriteAndItsHolders) {
+  const Record record = some_slice();
+  const std::string encoded = encode_record(record);
+  const auto back = decode_record(encoded);
+  ASSERT_TRUE(back) << back.error().message();
+  EXPECT_EQ(*back, record);
+  EXPECT_EQ(summarize_record(encoded)->version, record.version);
+}
+
+TEST(RecordTest, OneCopyOnOneMachinePaysForNoneOfThat) {
+  Record slice = some_slice();
+  const size_t spread_bytes = 3 + 4 + kWriteIdBytes + 1 + 6 * 8;
+  const size_t epoch_bytes = 8;
+  EXPECT_EQ(encode_record(slice).size(), encode_record(some_record()).size() + spread_bytes + epoch_bytes);
+}
+
+TEST(RecordTest, ImpossibleSlicesAreRefused) {
+  const auto changed = [](auto change) {
+    Record record = some_slice();
+    change(record.spread);
+    return decode_record(encode_record(record));
+  };
+  EXPECT_FALSE(changed([](Spread& spread) { spread.k = 0; }));
+  EXPECT_FALSE(changed([](Spread& spread) { spread.slot = 6; }));
+  EXPECT_FALSE(changed([](Spread& spread) { spread.k = 63; }));
+  EXPECT_FALSE(changed([](Spread& spread) { spread.write_id = "short"; }));
+  EXPECT_FALSE(changed([](Spread& spread) { spread.holders.push_back(17); }));
+  EXPECT_TRUE(changed([](Spread& spread) { spread.holders.pop_back(); }));
+}
+
+TEST(VersionTest, TheEpochComesBeforeTheCounterAndTheNodeLast) {
+  EXPECT_LT((Version{1, 900, 9}), (Version{2, 1, 0}));
+  EXPECT_LT((Version{2, 1, 9}), (Version{2, 2, 0}));
+  EXPECT_LT((Version{2, 2, 1}), (Version{2, 2, 2}));
+  EXPECT_EQ((Version{2, 2, 2}), (Version{2, 2, 2}));
+}
+
+class DamagedRecordTest : public ::testing::TestWithParam<Record (*)()> {};
+INSTANTIATE_TEST_SUITE_P(RecordTest, DamagedRecordTest, ::testing::Values(&some_record, &some_slice));
+
+TEST_P(DamagedRecordTest, EveryCutAndEveryFlippedByteIsFoundOut) {
+  const std::string encoded = encode_record(GetParam()());
   for (size_t size = 0; size < encoded.size(); ++size) EXPECT_FALSE(decode_record(encoded.substr(0, size)));
   for (size_t at = 0; at < encoded.size(); ++at) {
     std::string damaged = encoded;

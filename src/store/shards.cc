@@ -103,7 +103,7 @@ ShardIndexes::Index ShardIndexes::read_ready(const LocalObject& object) const {
 }
 
 ShardIndexes::Index ShardIndexes::build_once(const std::shared_ptr<const LocalObject>& object) {
-  const uint64_t version = object->record().version;
+  const Version version = object->record().version;
   std::shared_ptr<Build> mine;
   {
     UniqueLock lock(mutex_);

@@ -45,7 +45,7 @@ class ShardIndexes {
   Core& core_;
   Mutex mutex_;
   ConditionVariable changed_;
-  std::map<uint64_t, std::shared_ptr<Build>> builds_ MR_GUARDED_BY(mutex_);  // by version
+  std::map<Version, std::shared_ptr<Build>> builds_ MR_GUARDED_BY(mutex_);  // by version
   Background thread_;  // last: a round uses all of the above
 };
 

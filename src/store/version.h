@@ -1,5 +1,10 @@
-// VersionClock: the numbers by which the store orders things. Each is larger than all before it.
+// Version: which of two records of a key is newer. VersionClock: the numbers that versions are made of.
 //
+// A version is given at the commit, by whoever commits: the epoch of the map he acts under, a number of his
+// clock, and who he is. Epochs come first, so that nobody who was overtaken can make a newer one. A store of
+// one machine has no map: its versions are of epoch 0 and node 0.
+//
+// Each number of the clock is larger than all before it.
 // A hybrid logical clock: the wall time in milliseconds, shifted by 20 bits, where that is ahead; else one
 // more than the last number. It never goes back, also when the wall clock does; across restarts the
 // high-water mark in each drive's index sees to that. Versions of objects and names of files come from it.
@@ -8,11 +13,21 @@
 
 #include <algorithm>
 #include <atomic>
+#include <compare>
 #include <cstdint>
 
 #include "base/clock.h"
 
 namespace millrace::store {
+
+struct Version {
+  uint32_t epoch = 0;
+  uint64_t counter = 0;  // 0: not given yet
+  uint32_t node = 0;
+
+  bool is_given() const { return counter != 0; }
+  auto operator<=>(const Version&) const = default;  // in this order
+};
 
 inline constexpr unsigned kVersionWallShift = 20;
 

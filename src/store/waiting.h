@@ -27,6 +27,9 @@ Result<T> wait_for(const std::function<void(Done<T>)>& start) {
 class WaitingReader {
  public:
   WaitingReader(Objects& objects, ObjectPointer object, Comparing comparing = Comparing::kAsBucketSays);
+  // With a reader of the object; none where it is inline.
+  WaitingReader(ObjectPointer object, std::unique_ptr<Reader> reader)
+      : object_(std::move(object)), reader_(std::move(reader)) {}
 
   // As many bytes from `offset` on as there is room for; fewer only at the object's end.
   Result<size_t> read(uint64_t offset, std::span<std::byte> into);

@@ -555,6 +555,10 @@ except KeyboardInterrupt:
                                    env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
         assert process.stdout.readline() == "opened\n"
         assert process.stdout.readline() == "waiting\n"
+        # The main thread may wait before another has asked.
+        until = time.monotonic() + HANG_SECONDS
+        while server.count() == 0 and time.monotonic() < until:
+            time.sleep(0.01)
         process.send_signal(signal.SIGINT)
         said = process.communicate(timeout=HANG_SECONDS)[0]
         released.set()
