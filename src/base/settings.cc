@@ -1,4 +1,4 @@
-// TOML through toml++, everything else by the option's own parser.
+// Reads settings: TOML through toml++, everything else by the option's own parser.
 #include "base/settings.h"
 
 #include <toml++/toml.h>

@@ -1,6 +1,6 @@
-// Zip, as far as numpy writes it: the directory is found from the end, 64-bit sizes are in extra fields,
-// members are stored or deflated, nothing is encrypted. Local headers serve only to find where the bytes
-// begin.
+// Reads zip files as numpy writes them: the directory is found from the end, 64-bit sizes are in extra
+// fields, members are stored or deflated, nothing is encrypted. Local headers serve only to find where the
+// bytes begin.
 #include "decode/npz.h"
 
 #include <isa-l/crc.h>

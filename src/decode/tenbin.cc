@@ -1,4 +1,4 @@
-// Everything is 64 bits wide and little-endian.
+// Reads and writes tenbin. Everything is 64 bits wide and little-endian.
 #include "decode/tenbin.h"
 
 #include <algorithm>

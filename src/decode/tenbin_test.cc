@@ -1,4 +1,4 @@
-// Arrays there and back, and chunks that lie.
+// Tests that arrays survive writing and reading, and that wrong chunks are refused.
 #include "decode/tenbin.h"
 
 #include <gtest/gtest.h>
