@@ -22,6 +22,7 @@ import io
 import time
 
 import exchange
+import http_client
 import loader
 import store_get
 import store_put
@@ -303,6 +304,14 @@ def bench_get_https(table):
 
 def bench_get_beside(table):
     store_get.beside(table)
+
+
+def bench_http_client(table):
+    http_client.run(table)
+
+
+def bench_http_client_https(table):
+    http_client.run(table, https=True)
 
 
 def bench_put(table):

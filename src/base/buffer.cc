@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "base/mutex.h"
 #include "base/units.h"
 
 namespace millrace {
@@ -51,15 +52,15 @@ Status Budget::check_possible(uint64_t bytes) const {
 
 Result<Charge> Budget::take(uint64_t bytes) {
   MR_TRY(check_possible(bytes));
-  std::unique_lock lock(mutex_);
-  freed_.wait(lock, [&] { return limit_ - used_ >= bytes; });
+  UniqueLock lock(mutex_);
+  freed_.wait(lock, [&]() MR_REQUIRES(mutex_) { return limit_ - used_ >= bytes; });
   used_ += bytes;
   peak_ = std::max(peak_, used_);
   return Charge(*this, bytes);
 }
 
 bool Budget::try_add(uint64_t bytes) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (limit_ - used_ < bytes || !waiting_.empty()) return false;
   used_ += bytes;
   peak_ = std::max(peak_, used_);
@@ -69,7 +70,7 @@ bool Budget::try_add(uint64_t bytes) {
 Status Budget::take_later(uint64_t bytes, std::function<void(Charge)> granted) {
   MR_TRY(check_possible(bytes));
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (limit_ - used_ < bytes || !waiting_.empty()) {
       if (waiting_.size() >= kMostWaiting)
         return make_error(Code::kUnavailable, "{} requests wait for memory already", waiting_.size());
@@ -84,24 +85,24 @@ Status Budget::take_later(uint64_t bytes, std::function<void(Charge)> granted) {
 }
 
 uint64_t Budget::used() const {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return used_;
 }
 
 uint64_t Budget::peak() const {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return peak_;
 }
 
 uint64_t Budget::take_peak() {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return std::exchange(peak_, used_);
 }
 
 void Budget::give_back(uint64_t bytes) {
   std::deque<Waiting> granted;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     MR_ASSERT(used_ >= bytes, used_, bytes);
     used_ -= bytes;
     while (!waiting_.empty() && limit_ - used_ >= waiting_.front().bytes) {

@@ -6,15 +6,14 @@
 // is thread-safe and outlives its charges; a Buffer belongs to one thread at a time.
 #pragma once
 
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <span>
 
+#include "base/mutex.h"
 #include "base/result.h"
 
 namespace millrace {
@@ -74,11 +73,11 @@ class Budget {
     std::function<void(Charge)> granted;
   };
   const uint64_t limit_;
-  mutable std::mutex mutex_;
-  std::condition_variable freed_;
-  uint64_t used_ = 0;            // guarded by mutex_
-  uint64_t peak_ = 0;            // guarded by mutex_
-  std::deque<Waiting> waiting_;  // guarded by mutex_; of take_later
+  mutable Mutex mutex_;
+  ConditionVariable freed_;
+  uint64_t used_ MR_GUARDED_BY(mutex_) = 0;
+  uint64_t peak_ MR_GUARDED_BY(mutex_) = 0;
+  std::deque<Waiting> waiting_ MR_GUARDED_BY(mutex_);  // of take_later
 };
 
 class Buffer {

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <string>
 
+#include "base/number.h"
 #include "base/text.h"
 
 namespace millrace {
@@ -16,7 +17,7 @@ namespace millrace {
 void fault_point(const char* name) {
   static const long crash_at = [] {
     const char* text = std::getenv("MILLRACE_CRASH_AT");
-    return text != nullptr ? std::strtol(text, nullptr, 10) : 0;
+    return text != nullptr ? parse_number<long>(text).value_or(0) : 0;
   }();
   static const bool tell = std::getenv("MILLRACE_TELL_FAULTS") != nullptr;
   static std::atomic<long> passed = 0;

@@ -94,7 +94,7 @@ Result<size_t> File::read_some(std::span<std::byte> into) {
   return static_cast<size_t>(got);
 }
 
-Result<size_t> File::read_at(uint64_t offset, std::span<std::byte> into) {
+Result<size_t> File::read_at(uint64_t offset, std::span<std::byte> into) const {
   size_t done = 0;
   while (done < into.size()) {
     const ssize_t got = retried([&] {
@@ -105,6 +105,12 @@ Result<size_t> File::read_at(uint64_t offset, std::span<std::byte> into) {
     done += static_cast<size_t>(got);
   }
   return done;
+}
+
+Status File::read_exactly(uint64_t offset, std::span<std::byte> into) const {
+  const size_t got = MR_TRY(read_at(offset, into));
+  if (got < into.size()) return make_error(Code::kTruncated, "{}: it ends too early", name_);
+  return {};
 }
 
 Status File::write_at(uint64_t offset, std::string_view bytes) {

@@ -1,8 +1,9 @@
 // Files as the rest of the code sees them: descriptors that close themselves, whole reads and writes,
 // read-only mappings, and files that appear under their name only when they are complete and durable.
 //
-// Every call retries EINTR and returns a Result that names the path. A File belongs to one thread at a
-// time; a MappedFile is immutable and may be shared. A mapped file must not be truncated while mapped.
+// Every call retries EINTR and returns a Result that names the path. A File belongs to one thread at a time,
+// but for what is const; a MappedFile is immutable and may be shared. A mapped file must not be truncated
+// while mapped.
 #pragma once
 
 #include <cstddef>
@@ -35,7 +36,10 @@ class File {
   const std::string& name() const { return name_; }
 
   Result<size_t> read_some(std::span<std::byte> into);  // 0 at the end
-  Result<size_t> read_at(uint64_t offset, std::span<std::byte> into);
+  // As much as there is; less only at the end. Any thread.
+  Result<size_t> read_at(uint64_t offset, std::span<std::byte> into) const;
+  // All of it: kTruncated where the file ends before.
+  Status read_exactly(uint64_t offset, std::span<std::byte> into) const;
   Status write_at(uint64_t offset, std::string_view bytes);
   Status write_all(std::string_view bytes);
   Status write_all(std::string_view first, std::string_view second);  // one system call where possible

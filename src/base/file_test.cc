@@ -54,6 +54,20 @@ TEST(FileTest, ReadsAtAnOffsetAndLessOnlyAtTheEnd) {
   EXPECT_EQ(*file.read_at(100, std::as_writable_bytes(std::span(into))), 0u);
 }
 
+TEST(FileTest, ReadsExactlyOrSaysThatTheFileEndsTooEarly) {
+  const TemporaryDirectory directory;
+  write_plainly(directory.path("a"), "hello world");
+  const File file = File::open_read(directory.path("a")).take();
+  std::string into(5, '\0');
+  ASSERT_TRUE(file.read_exactly(6, std::as_writable_bytes(std::span(into))));
+  EXPECT_EQ(into, "world");
+  const auto cut = file.read_exactly(7, std::as_writable_bytes(std::span(into)));
+  ASSERT_FALSE(cut);
+  EXPECT_EQ(cut.error().code(), Code::kTruncated);
+  EXPECT_NE(cut.error().message().find(directory.path("a")), std::string::npos);
+  EXPECT_FALSE(File().read_exactly(0, std::as_writable_bytes(std::span(into))));
+}
+
 TEST(FileTest, KnowsItsSizeAndKind) {
   const TemporaryDirectory directory;
   write_plainly(directory.path("a"), "hello");

@@ -2,10 +2,10 @@
 #include "base/memory_info.h"
 
 #include <algorithm>
-#include <charconv>
 #include <string>
 
 #include "base/file.h"
+#include "base/number.h"
 
 namespace millrace {
 
@@ -15,9 +15,7 @@ constexpr uint64_t kMostText = 64 << 10;
 
 uint64_t number_at(std::string_view text) {
   while (text.starts_with(' ')) text.remove_prefix(1);
-  uint64_t number = 0;
-  std::from_chars(text.data(), text.data() + text.size(), number);
-  return number;
+  return take_number<uint64_t>(text).value_or(0);
 }
 
 // 0: none.

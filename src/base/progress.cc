@@ -35,29 +35,21 @@ std::string progress_line(const Progress& progress, const ProgressWords& words, 
 }
 
 ProgressBar::ProgressBar(const Progress& progress, ProgressWords words)
-    : progress_(progress), words_(std::move(words)) {
-  if (isatty(STDERR_FILENO) == 1) thread_ = std::thread([this] { run(); });
+    : progress_(progress), words_(std::move(words)), is_shown_(isatty(STDERR_FILENO) == 1) {
+  if (is_shown_) drawing_.start(std::chrono::milliseconds(200), [this] { draw(); });
 }
 
 ProgressBar::~ProgressBar() {
-  if (!thread_.joinable()) return;
-  {
-    std::lock_guard lock(mutex_);
-    stop_ = true;
-  }
-  stopped_.notify_one();
-  thread_.join();
-  fmt::print(stderr, "\r\x1b[K");
+  drawing_.stop();
+  if (is_shown_) fmt::print(stderr, "\r\x1b[K");
 }
 
-void ProgressBar::run() {
-  const auto start = std::chrono::steady_clock::now();
-  std::unique_lock lock(mutex_);
-  while (!stopped_.wait_for(lock, std::chrono::milliseconds(200), [&] { return stop_; })) {
-    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
-    fmt::print(stderr, "\r\x1b[K{}", progress_line(progress_, words_, elapsed.count()));
-    std::fflush(stderr);
-  }
+void ProgressBar::draw() const {
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begun_;
+  // What is done at once is not worth a line.
+  if (elapsed < std::chrono::milliseconds(100)) return;
+  fmt::print(stderr, "\r\x1b[K{}", progress_line(progress_, words_, elapsed.count()));
+  std::fflush(stderr);
 }
 
 }  // namespace millrace

@@ -5,11 +5,11 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
+#include <chrono>
 #include <cstdint>
-#include <mutex>
 #include <string>
-#include <thread>
+
+#include "base/background.h"
 
 namespace millrace {
 
@@ -46,14 +46,13 @@ class ProgressBar {
   ProgressBar& operator=(const ProgressBar&) = delete;
 
  private:
-  void run();
+  void draw() const;
 
   const Progress& progress_;
   const ProgressWords words_;
-  std::mutex mutex_;
-  std::condition_variable stopped_;
-  bool stop_ = false;  // guarded by mutex_
-  std::thread thread_;
+  const std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
+  const bool is_shown_;
+  Background drawing_;
 };
 
 }  // namespace millrace

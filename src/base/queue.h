@@ -4,13 +4,12 @@
 // what is left and then see the end. Thread-safe; outlives its users.
 #pragma once
 
-#include <condition_variable>
 #include <deque>
-#include <mutex>
 #include <optional>
 #include <utility>
 
 #include "base/assert.h"
+#include "base/mutex.h"
 
 namespace millrace {
 
@@ -21,8 +20,8 @@ class BoundedQueue {
 
   // False when the queue was closed: the value was not taken.
   [[nodiscard]] bool push(T value) {
-    std::unique_lock lock(mutex_);
-    room_.wait(lock, [&] { return closed_ || values_.size() < capacity_; });
+    UniqueLock lock(mutex_);
+    room_.wait(lock, [&]() MR_REQUIRES(mutex_) { return closed_ || values_.size() < capacity_; });
     if (closed_) return false;
     values_.push_back(std::move(value));
     lock.unlock();
@@ -31,8 +30,8 @@ class BoundedQueue {
   }
 
   std::optional<T> pop() {
-    std::unique_lock lock(mutex_);
-    filled_.wait(lock, [&] { return closed_ || !values_.empty(); });
+    UniqueLock lock(mutex_);
+    filled_.wait(lock, [&]() MR_REQUIRES(mutex_) { return closed_ || !values_.empty(); });
     if (values_.empty()) return std::nullopt;
     std::optional<T> value(std::move(values_.front()));
     values_.pop_front();
@@ -43,7 +42,7 @@ class BoundedQueue {
 
   void close() {
     {
-      std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       closed_ = true;
     }
     room_.notify_all();
@@ -52,11 +51,11 @@ class BoundedQueue {
 
  private:
   const size_t capacity_;
-  std::mutex mutex_;
-  std::condition_variable room_;
-  std::condition_variable filled_;
-  std::deque<T> values_;  // guarded by mutex_
-  bool closed_ = false;   // guarded by mutex_
+  Mutex mutex_;
+  ConditionVariable room_;
+  ConditionVariable filled_;
+  std::deque<T> values_ MR_GUARDED_BY(mutex_);
+  bool closed_ MR_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace millrace

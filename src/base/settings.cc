@@ -1,21 +1,18 @@
-// Reads settings: TOML through toml++, everything else by the option's own parser.
+// Reads settings from a TOML file, the environment and flags, and parses each with its option's own parser.
 #include "base/settings.h"
 
-#include <toml++/toml.h>
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <numeric>
 
-#include "base/file.h"
+#include "base/number.h"
 #include "base/text.h"
+#include "base/toml_document.h"
 #include "base/units.h"
 
 namespace millrace {
 
 namespace {
-
-constexpr uint64_t kMaxFileBytes = 1 << 20;
 
 std::string quoted(const std::string& text) {
   std::string out = "\"";
@@ -26,15 +23,12 @@ std::string quoted(const std::string& text) {
   return out + "\"";
 }
 
-Result<uint64_t> parse_number(std::string_view text, Settings::Unit unit) {
+Result<uint64_t> parse_amount(std::string_view text, Settings::Unit unit) {
   if (unit == Settings::Unit::kBytes) return parse_bytes(text);
   if (unit == Settings::Unit::kSeconds) return parse_seconds(text);
-  uint64_t number = 0;
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (text.empty() || problem != std::errc() || end != text.data() + text.size()) {
-    return make_error(Code::kInvalid, "\"{}\" is not a whole number", text);
-  }
-  return number;
+  const auto number = parse_number<uint64_t>(text);
+  if (!number) return make_error(Code::kInvalid, "\"{}\" is not a whole number", text);
+  return *number;
 }
 
 std::string print_number(uint64_t value, Settings::Unit unit) {
@@ -55,14 +49,6 @@ std::string join_quoted(const std::vector<std::string>& values) {
   std::string out = "[";
   for (const std::string& value : values) out += (out.size() > 1 ? ", " : "") + quoted(value);
   return out + "]";
-}
-
-std::string node_text(const toml::node& node) {
-  if (const auto text = node.value_exact<std::string>()) return *text;
-  if (const auto flag = node.value_exact<bool>()) return *flag ? "true" : "false";
-  if (const auto number = node.value_exact<int64_t>()) return fmt::format("{}", *number);
-  if (const auto number = node.value_exact<double>()) return fmt::format("{}", *number);
-  return "";
 }
 
 }  // namespace
@@ -112,7 +98,7 @@ void Settings::add(std::string name, uint64_t& value, Unit unit, std::string hel
   option.name = std::move(name);
   option.help = std::move(help);
   option.parse = [&value, unit](const std::string& text) -> Status {
-    value = MR_TRY(parse_number(text, unit));
+    value = MR_TRY(parse_amount(text, unit));
     return {};
   };
   option.print = [&value, unit] { return print_number(value, unit); };
@@ -151,6 +137,13 @@ void Settings::add(std::string name, std::vector<std::string>& value, std::strin
   add_option(std::move(option));
 }
 
+const Settings::Option* Settings::find(std::string_view name) const {
+  for (const Option& option : options_) {
+    if (option.name == name) return &option;
+  }
+  return nullptr;
+}
+
 Error Settings::unknown(std::string_view name, std::string_view where) const {
   std::vector<std::string> names;
   for (const Option& option : options_) names.push_back(option.name);
@@ -161,44 +154,35 @@ Error Settings::unknown(std::string_view name, std::string_view where) const {
 }
 
 Status Settings::set(std::string_view name, const std::string& text, std::string_view where) {
-  for (const Option& option : options_) {
-    if (option.name == name) return option.parse(text).within(fmt::format("{}: {}", where, name));
-  }
-  return unknown(name, where);
+  const Option* option = find(name);
+  if (option == nullptr) return unknown(name, where);
+  return option->parse(text).within(fmt::format("{}: {}", where, name));
 }
 
 Status Settings::set_list(std::string_view name, std::vector<std::string> words, std::string_view where) {
-  for (const Option& option : options_) {
-    if (option.name != name) continue;
-    if (!option.assign) return make_error(Code::kInvalid, "{}: {} is not a list", where, name);
-    option.assign(std::move(words));
-    return {};
-  }
-  return unknown(name, where);
+  const Option* option = find(name);
+  if (option == nullptr) return unknown(name, where);
+  if (!option->assign) return make_error(Code::kInvalid, "{}: {} is not a list", where, name);
+  option->assign(std::move(words));
+  return {};
 }
 
 Status Settings::load_file(const std::string& path) {
-  const std::string text = MR_TRY(read_file(path, kMaxFileBytes));
-  toml::table table;
-  try {
-    table = toml::parse(text, path);
-  } catch (const toml::parse_error& failure) {
-    const auto place = failure.source().begin;
-    return make_error(Code::kInvalid, "{}:{}:{}: {}", path, place.line, place.column, failure.description());
-  }
-  for (const auto& [key, node] : table) {
-    const std::string where =
-        fmt::format("{}:{}:{}", path, node.source().begin.line, node.source().begin.column);
-    const std::string name(key.str());
-    const auto option = std::find_if(options_.begin(), options_.end(),
-                                     [&name](const Option& known) { return known.name == name; });
-    if (option == options_.end()) return unknown(name, where);
-    if (const toml::array* list = node.as_array(); list != nullptr && option->is_list) {
+  const TomlDocument document = MR_TRY(read_toml(path));
+  for (const auto& [name, at, value] : document.root.fields) {
+    const std::string where = document.place(value.at);
+    const Option* option = find(name);
+    if (option == nullptr) return unknown(name, where);
+    if (value.kind == TomlValue::Kind::kList && option->is_list) {
       std::vector<std::string> words;
-      for (const toml::node& item : *list) words.push_back(node_text(item));
+      for (const TomlValue& item : value.items) {
+        if (!item.is_plain())
+          return make_error(Code::kInvalid, "{}: {} holds more than plain values", where, name);
+        words.push_back(item.text);
+      }
       MR_TRY(set_list(name, std::move(words), where));
-    } else if (node.is_value()) {
-      MR_TRY(set(name, node_text(node), where));
+    } else if (value.is_plain()) {
+      MR_TRY(set(name, value.text, where));
     } else {
       return make_error(Code::kInvalid, "{}: {} is not a plain value", where, name);
     }

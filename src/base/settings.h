@@ -47,6 +47,7 @@ class Settings {
 
  private:
   void add_option(Option option);
+  const Option* find(std::string_view name) const;
   Error unknown(std::string_view name, std::string_view where) const;
   std::vector<Option> options_;
 };

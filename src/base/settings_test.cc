@@ -82,8 +82,9 @@ TEST_F(SettingsTest, NamesTheNearestSettingAndThePlaceOfAnUnknownOne) {
 }
 
 TEST_F(SettingsTest, RefusesWhatCannotBe) {
-  for (const char* text : {"cache = \"4 potatoes\"", "wait = \"soon\"", "threads = -1", "threads = \"x\"",
-                           "log = 3", "listen = {a = 1}", "x ="}) {
+  for (const char* text :
+       {"cache = \"4 potatoes\"", "wait = \"soon\"", "threads = -1", "threads = \"x\"", "log = 3",
+        "listen = {a = 1}", "listen = 2026-01-01", "drives = [[\"/a\"]]", "x ="}) {
     EXPECT_FALSE(load(text)) << text;
   }
 }

@@ -2,11 +2,9 @@
 #include "base/threads.h"
 
 #include <algorithm>
-#include <atomic>
-#include <mutex>
-#include <optional>
 #include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace millrace {
@@ -31,23 +29,31 @@ Status run_threads(unsigned count, const std::function<void()>& work) {
   return run_threads_beside(std::max(count, 1U), work, [](unsigned) {});
 }
 
+void FirstError::note(Error error) {
+  const MutexLock lock(mutex_);
+  if (!error_) error_ = std::move(error);
+  is_noted_ = true;
+}
+
+Status FirstError::take() {
+  const MutexLock lock(mutex_);
+  is_noted_ = false;
+  std::optional<Error> first = std::exchange(error_, std::nullopt);
+  if (first) return std::move(*first);
+  return {};
+}
+
 Status run_each(size_t count, unsigned threads, const std::function<Status(size_t number)>& work) {
   if (count == 0) return {};
   std::atomic<size_t> next = 0;
-  std::atomic<bool> stopped = false;
-  std::mutex mutex;
-  std::optional<Error> failure;  // guarded by mutex
+  FirstError failure;
   MR_TRY(run_threads(static_cast<unsigned>(std::min<size_t>(threads, count)), [&] {
-    for (size_t number = next++; number < count && !stopped; number = next++) {
+    for (size_t number = next++; number < count && !failure.is_noted(); number = next++) {
       auto done = work(number);
-      if (done) continue;
-      stopped = true;
-      const std::lock_guard lock(mutex);
-      if (!failure) failure = done.take_error();
+      if (!done) failure.note(done.take_error());
     }
   }));
-  if (failure) return std::move(*failure);
-  return {};
+  return failure.take();
 }
 
 }  // namespace millrace

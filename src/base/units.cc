@@ -2,20 +2,19 @@
 #include "base/units.h"
 
 #include <array>
-#include <charconv>
 #include <cmath>
+
+#include "base/number.h"
 
 namespace millrace {
 
 Result<uint64_t> parse_bytes(std::string_view text) {
   constexpr std::string_view kHint = "write a number and a unit, for example 256MiB, 3GB or 512";
-  double number = 0;
-  const char* end = text.data() + text.size();
-  const auto [rest, failure] = std::from_chars(text.data(), end, number);
-  if (failure != std::errc{} || !std::isfinite(number) || number < 0) {
+  std::string_view unit = text;
+  const auto number = take_number<double>(unit);
+  if (!number || !std::isfinite(*number) || *number < 0) {
     return make_error(Code::kInvalid, "\"{}\" is not a size in bytes", text).with_hint(std::string(kHint));
   }
-  std::string_view unit(rest, static_cast<size_t>(end - rest));
   double scale = 1;
   if (!unit.empty() && unit != "B") {
     constexpr std::string_view kPrefixes = "KMGTP";
@@ -29,7 +28,7 @@ Result<uint64_t> parse_bytes(std::string_view text) {
     const double base = unit.starts_with('i') ? 1024 : 1000;
     scale = std::pow(base, static_cast<double>(power + 1));
   }
-  const double bytes = number * scale;
+  const double bytes = *number * scale;
   if (bytes > 9e18) return make_error(Code::kInvalid, "\"{}\" is larger than any file", text);
   return static_cast<uint64_t>(std::llround(bytes));
 }
@@ -49,19 +48,18 @@ Result<uint64_t> parse_rate(std::string_view text) {
 }
 
 Result<uint64_t> parse_seconds(std::string_view text) {
-  uint64_t number = 0;
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
-  const std::string_view unit = text.substr(static_cast<size_t>(end - text.data()));
+  std::string_view unit = text;
+  const auto number = take_number<uint64_t>(unit);
   uint64_t factor = 0;
   if (unit.empty() || unit == "s") factor = 1;
   if (unit == "m" || unit == "min") factor = 60;
   if (unit == "h") factor = 3600;
   if (unit == "d") factor = 86400;
-  if (problem != std::errc() || factor == 0 || number > UINT64_MAX / factor / 2) {
+  if (!number || factor == 0 || *number > UINT64_MAX / factor / 2) {
     return make_error(Code::kInvalid, "\"{}\" is not a duration", text)
         .with_hint("such as 30s, 10m, 12h or 14d");
   }
-  return number * factor;
+  return *number * factor;
 }
 
 std::string format_bytes(uint64_t bytes) {

@@ -1,6 +1,8 @@
 // Implements the threads and the queue of Workers.
 #include "base/workers.h"
 
+#include "base/mutex.h"
+
 namespace millrace {
 
 Workers::Workers(unsigned threads, size_t most_waiting) : most_waiting_(most_waiting) {
@@ -13,7 +15,7 @@ Workers::~Workers() {
 
 bool Workers::submit(std::function<void()> work) {
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (stopped_ || queue_.size() >= most_waiting_) return false;
     queue_.push_back(std::move(work));
   }
@@ -23,7 +25,7 @@ bool Workers::submit(std::function<void()> work) {
 
 void Workers::stop() {
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopped_ = true;
   }
   filled_.notify_all();
@@ -31,14 +33,14 @@ void Workers::stop() {
 }
 
 size_t Workers::waiting() const {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return queue_.size();
 }
 
 void Workers::run() {
   while (true) {
-    std::unique_lock lock(mutex_);
-    filled_.wait(lock, [&] { return stopped_ || !queue_.empty(); });
+    UniqueLock lock(mutex_);
+    filled_.wait(lock, [&]() MR_REQUIRES(mutex_) { return stopped_ || !queue_.empty(); });
     if (queue_.empty()) return;
     std::function<void()> work = std::move(queue_.front());
     queue_.pop_front();

@@ -4,13 +4,13 @@
 // stop() finishes what was queued; work submitted after it is refused. Any thread may submit.
 #pragma once
 
-#include <condition_variable>
 #include <cstddef>
 #include <deque>
 #include <functional>
-#include <mutex>
 #include <thread>
 #include <vector>
+
+#include "base/mutex.h"
 
 namespace millrace {
 
@@ -28,10 +28,10 @@ class Workers {
   void run();
 
   const size_t most_waiting_;
-  mutable std::mutex mutex_;
-  std::condition_variable filled_;
-  std::deque<std::function<void()>> queue_;  // guarded by mutex_
-  bool stopped_ = false;                     // guarded by mutex_
+  mutable Mutex mutex_;
+  ConditionVariable filled_;
+  std::deque<std::function<void()>> queue_ MR_GUARDED_BY(mutex_);
+  bool stopped_ MR_GUARDED_BY(mutex_) = false;
   std::vector<std::jthread> threads_;
 };
 

@@ -1,8 +1,7 @@
 // millrace bench store: measures the speed of a store and the CPU time on both sides.
 
-#include <charconv>
-
 #include "base/clock.h"
+#include "base/number.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/copying.h"
@@ -21,14 +20,13 @@ struct BenchFlags {
 };
 
 Result<double> parse_seconds(std::string_view text) {
-  double value = 0;
-  const auto [rest, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const std::string_view unit(rest, static_cast<size_t>(text.data() + text.size() - rest));
+  std::string_view unit = text;
+  const auto value = take_number<double>(unit);
   const double factor = unit == "ms" ? 0.001 : unit.empty() || unit == "s" ? 1 : unit == "m" ? 60 : 0;
-  if (failure != std::errc{} || factor == 0 || !(value > 0) || value * factor > 86400)
+  if (!value || factor == 0 || *value <= 0 || *value * factor > 86400)
     return make_error(Code::kInvalid, "\"{}\" is not a duration", text)
         .with_hint("for example 10s, 500ms or 2m");
-  return value * factor;
+  return *value * factor;
 }
 
 // Only our own server says it; others answer something else, and that is fine.

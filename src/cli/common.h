@@ -93,6 +93,7 @@ void add_rb(CLI::App& app, Shell& shell);
 void add_rm(CLI::App& app, Shell& shell);
 void add_stat(CLI::App& app, Shell& shell);
 void add_sync(CLI::App& app, Shell& shell);
+void add_share(CLI::App& app, Shell& shell);
 void add_shard(CLI::App& app, Shell& shell);
 void add_tar_cat(CLI::App& tar, Shell& shell);
 void add_tar_extract(CLI::App& tar, Shell& shell);

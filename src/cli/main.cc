@@ -52,6 +52,7 @@ void add_verbs(CLI::App& app, Shell& shell) {
   add_cp(app, shell);
   add_sync(app, shell);
   add_rm(app, shell);
+  add_share(app, shell);
   add_mb(app, shell);
   add_rb(app, shell);
   add_bench(app, shell);

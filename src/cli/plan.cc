@@ -142,7 +142,7 @@ Json part_json(const plan::Part& part, uint64_t move) {
 Status run_parts(Shell& shell, const PartsFlags& flags) {
   plan::Catalogue catalogue = MR_TRY(plan::Catalogue::standard());
   if (!flags.file.empty()) {
-    const plan::Document document = MR_TRY(plan::read_document(flags.file));
+    const TomlDocument document = MR_TRY(read_toml(flags.file));
     MR_TRY(catalogue.add(document));
   }
   std::vector<std::vector<std::string>> rows = {

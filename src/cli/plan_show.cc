@@ -74,7 +74,7 @@ void print_points(const std::string& key, const std::vector<plan::SweepPoint>& p
 }
 
 Status run_sweep(Shell& shell, const SweepFlags& flags) {
-  const plan::Document document = MR_TRY(flags.plan.document());
+  const TomlDocument document = MR_TRY(flags.plan.document());
   const size_t equals = flags.vary.find('=');
   if (equals == std::string::npos)
     return make_error(Code::kInvalid, "--vary {} has no values", flags.vary)
@@ -93,7 +93,7 @@ Status run_sweep(Shell& shell, const SweepFlags& flags) {
   }
   if (!shell.json) print_points(key, points);
   if (flags.output.empty()) return {};
-  const plan::Value* name = document.root.find("name");
+  const TomlValue* name = document.root.find("name");
   MR_TRY(write_picture(flags.output,
                        plan::sweep_picture(name != nullptr ? name->text : flags.plan.file, key, points)));
   shell.say(flags.output + " is drawn");

@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "base/units.h"
+#include "plan/set_value.h"
 
 namespace millrace::cli {
 
@@ -27,8 +28,8 @@ void PlanFlags::add_to(CLI::App& verb) {
       ->allow_extra_args(false);
 }
 
-Result<plan::Document> PlanFlags::document() const {
-  plan::Document document = MR_TRY(plan::read_document(file));
+Result<TomlDocument> PlanFlags::document() const {
+  TomlDocument document = MR_TRY(read_toml(file));
   for (const std::string& change : changes) {
     const size_t equals = change.find('=');
     if (equals == std::string::npos)
@@ -40,7 +41,7 @@ Result<plan::Document> PlanFlags::document() const {
 }
 
 Result<plan::Installation> PlanFlags::installation() const {
-  const plan::Document read = MR_TRY(document());
+  const TomlDocument read = MR_TRY(document());
   return plan::read_installation(read);
 }
 

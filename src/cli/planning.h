@@ -17,7 +17,7 @@ struct PlanFlags {
   std::vector<std::string> changes;  // KEY=VALUE
 
   void add_to(CLI::App& verb);
-  Result<plan::Document> document() const;
+  Result<TomlDocument> document() const;
   Result<plan::Installation> installation() const;
 };
 

@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "base/file.h"
+#include "base/number.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/pls.h"
@@ -61,7 +62,7 @@ Result<Shares> count_shares(exchange::Group& group, const std::vector<exchange::
   }
   const std::string own = std::to_string(manifests.front().records.size());
   for (const std::string& said : MR_TRY(exchange::gather_all(group, own, patient)))
-    shares.add(std::stoull(said));
+    shares.add(parse_number<uint64_t>(said).value_or(0));
   return shares;
 }
 
@@ -73,13 +74,32 @@ void warn_of_unequal(Shell& shell, const Shares& shares) {
       format_count(shares.per_epoch()), format_count(shares.all)));
 }
 
-Status run(Shell& shell, const IngestFlags& flags) {
+// What the ranks of this process took in.
+struct Taken {
   const Stopwatch watch;
-  const auto group = MR_TRY(exchange::open_group());
+  std::vector<exchange::Manifest> manifests;
+  uint64_t passed_over = 0;
+  uint64_t classes = 0;
+  uint64_t samples = 0;
+  uint64_t unlabelled = 0;
+  uint64_t bytes = 0;
+
+  void count() {
+    for (const exchange::Manifest& one : manifests) {
+      classes = std::max<uint64_t>(classes, one.classes);
+      samples += one.records.size();
+      unlabelled += static_cast<uint64_t>(
+          std::ranges::count(one.records, exchange::kNoLabel, &exchange::Record::label));
+      bytes += one.live_bytes();
+    }
+  }
+};
+
+Result<exchange::IngestOptions> options_of(const IngestFlags& flags, const exchange::Group& group) {
   const bool by_mpirun = exchange::started_by_mpirun();
   exchange::IngestOptions options = flags.options;
   options.deal.partition = MR_TRY(exchange::parse_partition(flags.partition));
-  options.deal.ranks = by_mpirun ? group->size() : flags.ranks;
+  options.deal.ranks = by_mpirun ? group.size() : flags.ranks;
   options.deal.seed = flags.seed;
   if (!flags.classes.empty())
     options.classes = MR_TRY(exchange::read_classes(flags.classes, exchange::ClassOrder::kByLine));
@@ -87,64 +107,65 @@ Status run(Shell& shell, const IngestFlags& flags) {
     return make_error(Code::kInvalid, "{} ranks are too many: at most {}", options.deal.ranks,
                       exchange::kMaxRanks);
   if (by_mpirun) {
-    options.ranks = {group->rank()};
+    options.ranks = {group.rank()};
   } else {
     options.ranks.resize(options.deal.ranks);
     std::iota(options.ranks.begin(), options.ranks.end(), 0);
   }
-  std::vector<exchange::Manifest> manifests;
-  uint64_t passed_over = 0;
+  return options;
+}
+
+void report(Shell& shell, const IngestFlags& flags, uint32_t rank, size_t ranks, const Taken& taken) {
+  const std::string who = exchange::started_by_mpirun() ? fmt::format("rank {}: ", rank) : "";
+  shell.say(fmt::format("{}took in {} samples, {} for {} rank{} in {:.1f} s", who,
+                        format_count(taken.samples), format_bytes(taken.bytes), ranks, ranks == 1 ? "" : "s",
+                        taken.watch.seconds()));
+  if (taken.unlabelled > 0)
+    shell.log().info("samples without a label", "field", flags.options.label_field, "count",
+                     taken.unlabelled);
+  if (taken.passed_over > 0 && rank == 0)
+    shell.log().info("passed over files that are no samples (hidden, links, names without an extension)",
+                     "count", taken.passed_over);
+}
+
+Status run(Shell& shell, const IngestFlags& flags) {
+  Taken taken;
+  const auto group = MR_TRY(exchange::open_group());
+  const exchange::IngestOptions options = MR_TRY(options_of(flags, *group));
   const auto take_in = [&]() -> Status {
     const auto bar = group->rank() == 0 ? shell.bar("taking in") : nullptr;
     const auto source = MR_TRY(open_source(shell, flags, options.classes));
-    manifests = MR_TRY(exchange::ingest(*source, flags.root, options));
-    passed_over = source->passed_over();
+    taken.manifests = MR_TRY(exchange::ingest(*source, flags.root, options));
+    taken.passed_over = source->passed_over();
     return {};
   };
   const exchange::Patience patient{uint64_t{86'400'000}, "taking in samples"};
   MR_TRY(exchange::vote(*group, take_in(), patient));
-  uint64_t classes = 0;
-  uint64_t samples = 0;
-  uint64_t unlabelled = 0;
-  uint64_t bytes = 0;
-  for (const exchange::Manifest& one : manifests) {
-    classes = std::max<uint64_t>(classes, one.classes);
-    samples += one.records.size();
-    unlabelled +=
-        static_cast<uint64_t>(std::ranges::count(one.records, exchange::kNoLabel, &exchange::Record::label));
-    bytes += one.live_bytes();
-  }
-  for (const std::string& said : MR_TRY(exchange::gather_all(*group, std::to_string(classes), patient)))
-    classes = std::max<uint64_t>(classes, std::stoull(said));
-  if (flags.label->count() > 0 && classes == 0)
+  taken.count();
+  for (const std::string& said : MR_TRY(exchange::gather_all(*group, std::to_string(taken.classes), patient)))
+    taken.classes = std::max(taken.classes, parse_number<uint64_t>(said).value_or(0));
+  if (flags.label->count() > 0 && taken.classes == 0)
     return make_error(Code::kInvalid, "no sample has a field \"{}\"", flags.options.label_field)
         .with_hint("millrace tar ls shows the fields of a shard");
-  const Shares shares = MR_TRY(count_shares(*group, manifests, patient));
+  const Shares shares = MR_TRY(count_shares(*group, taken.manifests, patient));
   MR_TRY(exchange::vote(
-      *group, exchange::finish_ingest(flags.root, std::move(manifests), static_cast<uint32_t>(classes)),
+      *group,
+      exchange::finish_ingest(flags.root, std::move(taken.manifests), static_cast<uint32_t>(taken.classes)),
       patient));
   if (shares.leaves_some_out() && group->rank() == 0) warn_of_unequal(shell, shares);
-  if (shell.json) {
-    Shell::print({{"rank", group->rank()},
-                  {"ranks", options.deal.ranks},
-                  {"samples", samples},
-                  {"per_epoch", shares.per_epoch()},
-                  {"bytes", bytes},
-                  {"classes", classes},
-                  {"unlabelled", unlabelled},
-                  {"passed_over", passed_over},
-                  {"seconds", watch.seconds()}});
-  } else {
-    shell.say(fmt::format("{}took in {} samples, {} for {} rank{} in {:.1f} s",
-                          by_mpirun ? fmt::format("rank {}: ", group->rank()) : "", format_count(samples),
-                          format_bytes(bytes), options.ranks.size(), options.ranks.size() == 1 ? "" : "s",
-                          watch.seconds()));
-    if (unlabelled > 0)
-      shell.log().info("samples without a label", "field", flags.options.label_field, "count", unlabelled);
-    if (passed_over > 0 && group->rank() == 0)
-      shell.log().info("passed over files that are no samples (hidden, links, names without an extension)",
-                       "count", passed_over);
+  if (!shell.json) {
+    report(shell, flags, group->rank(), options.ranks.size(), taken);
+    return {};
   }
+  Shell::print({{"rank", group->rank()},
+                {"ranks", options.deal.ranks},
+                {"samples", taken.samples},
+                {"per_epoch", shares.per_epoch()},
+                {"bytes", taken.bytes},
+                {"classes", taken.classes},
+                {"unlabelled", taken.unlabelled},
+                {"passed_over", taken.passed_over},
+                {"seconds", taken.watch.seconds()}});
   return {};
 }
 

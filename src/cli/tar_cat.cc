@@ -1,6 +1,6 @@
 // millrace tar cat: shards to one stream or new shards, with samples chosen, mixed, shuffled and renamed.
-#include <charconv>
 
+#include "base/number.h"
 #include "cli/common.h"
 #include "shard/stream.h"
 
@@ -29,13 +29,12 @@ Result<std::vector<double>> parse_weights(const std::string& text, size_t inputs
   std::string_view rest = text;
   while (!rest.empty()) {
     const size_t comma = std::min(rest.find(','), rest.size());
-    double weight = 0;
-    const auto [end, failure] = std::from_chars(rest.data(), rest.data() + comma, weight);
-    if (failure != std::errc{} || end != rest.data() + comma || !(weight > 0) || weight > 1e12) {
+    const auto weight = parse_number<double>(rest.substr(0, comma));
+    if (!weight || *weight <= 0 || *weight > 1e12) {
       return make_error(Code::kInvalid, "\"{}\" is not a list of weights", text)
           .with_hint("for example --weights 3,1");
     }
-    weights.push_back(weight);
+    weights.push_back(*weight);
     rest.remove_prefix(std::min(comma + 1, rest.size()));
   }
   if (weights.size() != inputs) {

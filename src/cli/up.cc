@@ -24,7 +24,7 @@ sigset_t block_signals() {
 }
 
 void tell_drives(Shell& shell, node::Node& node) {
-  for (const store::DriveStatus& drive : node.store().drives()) {
+  for (const store::DriveStatus& drive : node.store().drives().status()) {
     if (drive.state == store::DriveState::kServing || drive.state == store::DriveState::kDraining) {
       shell.say(fmt::format("  drive {}: {} of {} free, {} objects{}", drive.path,
                             format_bytes(drive.free_bytes), format_bytes(drive.total_bytes),

@@ -46,11 +46,6 @@ struct ArrayView {
   bool fortran = false;  // the first dimension is the one that lies together
 };
 
-struct NamedArray {
-  std::string name;
-  ArrayView array;
-};
-
 // Bytes of all elements; an error where that exceeds 64 bits.
 Result<uint64_t> array_bytes(DType dtype, const std::vector<uint64_t>& shape);
 

@@ -17,17 +17,13 @@ constexpr uint64_t kBestRatio = 1032;
 
 class Inflater {
  public:
-  Inflater(std::string_view input, uint32_t wrapping, uint64_t most)
-      : state_(std::make_unique<inflate_state>()),
-        input_(input),
-        left_(input),
-        wrapping_(wrapping),
-        most_(most) {}
+  Inflater(std::string_view input, uint64_t most)
+      : state_(std::make_unique<inflate_state>()), input_(input), left_(input), most_(most) {}
 
-  // One stream, appended to the output.
+  // One gzip stream, appended to the output.
   Status run() {
     isal_inflate_init(state_.get());
-    state_->crc_flag = wrapping_;
+    state_->crc_flag = ISAL_GZIP;
     while (state_->block_state != ISAL_BLOCK_FINISH) {
       const size_t had_input = left_.size();
       const size_t had_output = made_;
@@ -40,8 +36,6 @@ class Inflater {
   }
 
   std::string_view left() const { return left_; }
-  // Bytes of input behind the stream, with those that ISA-L has taken in already.
-  size_t unused() const { return left_.size() + static_cast<size_t>(state_->read_in_length) / 8; }
   std::string take() {
     output_.resize(made_);
     return std::move(output_);
@@ -83,7 +77,6 @@ class Inflater {
   std::unique_ptr<inflate_state> state_;
   std::string_view input_;
   std::string_view left_;  // its end
-  uint32_t wrapping_;
   uint64_t most_;
   std::string output_;
   uint64_t made_ = 0;
@@ -94,7 +87,7 @@ class Inflater {
 Result<std::string> gunzip(std::string_view bytes, uint64_t most) {
   if (!bytes.starts_with("\x1f\x8b"))
     return make_error(Code::kCorrupt, "not gzip: the first two bytes say otherwise");
-  Inflater inflater(bytes, ISAL_GZIP, most);
+  Inflater inflater(bytes, most);
   while (inflater.left().starts_with("\x1f\x8b")) MR_TRY(inflater.run());
   if (inflater.left().find_first_not_of('\0') != std::string_view::npos) {
     return make_error(Code::kCorrupt, "{} bytes behind the gzip stream are neither gzip nor zeros",
@@ -103,18 +96,6 @@ Result<std::string> gunzip(std::string_view bytes, uint64_t most) {
   std::string plain = inflater.take();
   if (plain.size() > most)
     return make_error(Code::kTooLarge, "compressed data becomes more than {} bytes", most);
-  return plain;
-}
-
-Result<std::string> inflate_raw(std::string_view bytes, uint64_t size) {
-  Inflater inflater(bytes, ISAL_DEFLATE, size);
-  MR_TRY(inflater.run());
-  std::string plain = inflater.take();
-  if (plain.size() != size || inflater.unused() > 0) {
-    return make_error(Code::kCorrupt,
-                      "compressed data gives {} bytes instead of {}, and {} bytes of it are left over",
-                      plain.size(), size, inflater.unused());
-  }
   return plain;
 }
 

@@ -1,4 +1,4 @@
-// Deflated bytes in memory, undone: members that end in .gz, and members of an npz. Through ISA-L.
+// Deflated bytes in memory, undone: members that end in .gz. Through ISA-L.
 //
 // No more memory is taken than `most` and what the input can give at best, 1032 times its size.
 #pragma once
@@ -14,8 +14,5 @@ namespace millrace::decode {
 // Undoes gzip, also of several streams one after another; zeros behind the last are padding. Checksums are
 // compared. More than `most` bytes are kTooLarge.
 Result<std::string> gunzip(std::string_view bytes, uint64_t most);
-
-// A bare deflate stream of exactly `size` bytes when undone.
-Result<std::string> inflate_raw(std::string_view bytes, uint64_t size);
 
 }  // namespace millrace::decode

@@ -2,10 +2,10 @@
 // read.
 #include "decode/npy.h"
 
-#include <charconv>
 #include <cstring>
 #include <optional>
 
+#include "base/number.h"
 #include "base/text.h"
 #include "decode/first_bytes.h"
 
@@ -83,12 +83,10 @@ class Literal {
     std::vector<uint64_t> shape;
     MR_TRY(expect('('));
     while (!next_is(')')) {
-      uint64_t side = 0;
-      const auto [end, problem] = std::from_chars(left_.data(), left_.data() + left_.size(), side);
-      if (problem != std::errc{}) return failure("a number");
-      left_.remove_prefix(static_cast<size_t>(end - left_.data()));
+      const auto side = take_number<uint64_t>(left_);
+      if (!side) return failure("a number");
       take('L');  // numpy under Python 2 wrote long integers so
-      shape.push_back(side);
+      shape.push_back(*side);
       if (!take(',')) break;
     }
     MR_TRY(expect(')'));

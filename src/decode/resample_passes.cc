@@ -41,12 +41,20 @@ void across_rows(const PixelsView& in, uint32_t left, const Weights& weights, Pi
   }
 }
 
-void down_bytes(const uint8_t* first, size_t row_bytes, const int32_t* weights, uint32_t taps, size_t from,
-                Pixels& line) {
+// The rows that one row of the result is summed from.
+struct Column {
+  const uint8_t* first;
+  size_t row_bytes;
+  const int32_t* weights;
+  uint32_t taps;
+};
+
+void down_bytes(const Column& column, size_t from, Pixels& line) {
   uint8_t* out = line.row(0);
   for (size_t at = from; at < line.row_bytes(); ++at) {
     int32_t sum = kHalf;
-    for (uint32_t i = 0; i < taps; ++i) sum += first[i * row_bytes + at] * weights[i];
+    for (uint32_t i = 0; i < column.taps; ++i)
+      sum += column.first[i * column.row_bytes + at] * column.weights[i];
     out[at] = static_cast<uint8_t>(sum >> Weights::kPrecision);
   }
 }
@@ -255,7 +263,7 @@ void pass_across(const PixelsView& in, uint32_t left, const Weights& weights, Pi
 }
 
 void pass_down(const uint8_t* first, size_t row_bytes, const Weights& weights, uint32_t place, Pixels& line) {
-  down_bytes(first, row_bytes, weights.fixed(place), weights.taps(place), 0, line);
+  down_bytes({first, row_bytes, weights.fixed(place), weights.taps(place)}, 0, line);
 }
 
 #if defined(__x86_64__)
@@ -274,7 +282,7 @@ void pass_across_avx2(const PixelsView& in, uint32_t left, const Weights& weight
 void pass_down_avx2(const uint8_t* first, size_t row_bytes, const Weights& weights, uint32_t place,
                     Pixels& line) {
   const size_t done = down_chunks(first, row_bytes, weights, place, line);
-  down_bytes(first, row_bytes, weights.fixed(place), weights.taps(place), done, line);
+  down_bytes({first, row_bytes, weights.fixed(place), weights.taps(place)}, done, line);
 }
 
 #else

@@ -86,14 +86,18 @@ Rect moved(Rect rect, uint32_t x, uint32_t y) {
   return {rect.x + x, rect.y + y, rect.width, rect.height};
 }
 
-// One row of `kChannels` samples, through the tables, in either direction. `plane` is the distance from one
-// channel's value to the next one's, `step` from one pixel's to its right neighbour's.
+// Distances in the result.
+struct Strides {
+  ptrdiff_t step;   // from a pixel's value to its right neighbour's
+  ptrdiff_t plane;  // from one channel's value to the next one's
+};
+
+// One row of `kChannels` samples, through the tables, in either direction.
 template <size_t kChannels, typename T, typename Table>
-void put_row(const uint8_t* in, uint32_t width, const Table& tables, T* out, ptrdiff_t step,
-             ptrdiff_t plane) {
-  for (uint32_t x = 0; x < width; ++x, in += kChannels, out += step) {
+void put_row(const uint8_t* in, uint32_t width, const Table& tables, T* out, Strides strides) {
+  for (uint32_t x = 0; x < width; ++x, in += kChannels, out += strides.step) {
     for (size_t channel = 0; channel < kChannels; ++channel) {
-      out[static_cast<ptrdiff_t>(channel) * plane] = tables[channel][in[channel]];
+      out[static_cast<ptrdiff_t>(channel) * strides.plane] = tables[channel][in[channel]];
     }
   }
 }
@@ -164,11 +168,11 @@ class Transform::Sink {
     const ptrdiff_t step = flipped_ ? -samples : samples;
     switch (channels) {
       case Channels::kGray:
-        return put_row<1>(row, left, tables, out, step, plane);
+        return put_row<1>(row, left, tables, out, {step, plane});
       case Channels::kRgb:
-        return put_row<3>(row, left, tables, out, step, plane);
+        return put_row<3>(row, left, tables, out, {step, plane});
       case Channels::kRgba:
-        return put_row<4>(row, left, tables, out, step, plane);
+        return put_row<4>(row, left, tables, out, {step, plane});
     }
   }
 

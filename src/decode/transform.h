@@ -45,6 +45,7 @@ struct TransformSpec {
   std::array<float, 4> mean{0, 0, 0, 0};
   std::array<float, 4> deviation{1, 1, 1, 1};
   uint64_t most_pixels = DecodeOptions{}.most_pixels;
+  bool operator==(const TransformSpec&) const = default;
 };
 
 // What a key means for an image of some size.

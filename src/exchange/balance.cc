@@ -2,10 +2,10 @@
 #include "exchange/balance.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <map>
 
+#include "base/number.h"
 #include "base/random.h"
 #include "base/text.h"
 
@@ -56,12 +56,10 @@ double mean_deviation(double all, double marked, double drawn) {
 }
 
 Result<double> parse_fraction(std::string_view text) {
-  double value = 0;
-  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.empty() || failure != std::errc{} || end != text.data() + text.size() ||
-      !(value >= 0 && value <= 1))
+  const auto value = parse_number<double>(text);
+  if (!value || *value < 0 || *value > 1)
     return make_error(Code::kInvalid, "\"{}\" is no fraction from 0 to 1", text);
-  return value;
+  return *value;
 }
 
 }  // namespace
@@ -159,10 +157,9 @@ Result<FractionSchedule> FractionSchedule::parse(std::string_view text) {
     Step step;
     step.fraction = MR_TRY(parse_fraction(std::string_view(word).substr(0, at)));
     if (at != std::string::npos) {
-      const char* end = word.data() + word.size();
-      const auto [rest, failure] = std::from_chars(word.data() + at + 1, end, step.epoch);
-      if (failure != std::errc{} || rest != end)
-        return make_error(Code::kInvalid, "\"{}\" names no epoch", word);
+      const auto epoch = parse_number<decltype(step.epoch)>(std::string_view(word).substr(at + 1));
+      if (!epoch) return make_error(Code::kInvalid, "\"{}\" names no epoch", word);
+      step.epoch = *epoch;
     }
     if (schedule.steps_.empty() ? step.epoch != 0 : step.epoch <= schedule.steps_.back().epoch) {
       return make_error(Code::kInvalid, "\"{}\": epochs must rise from 0", text)

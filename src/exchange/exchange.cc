@@ -171,8 +171,7 @@ Status Exchange::check_leavers(const RankPlan& plan) const {
   return {};
 }
 
-// Moves the bytes; gives the manifest of the next epoch. Votes where a failure of one must stop all.
-Result<Manifest> Exchange::receive(const RankPlan& plan, Shape shape) {
+std::vector<Outgoing> Exchange::pack(const RankPlan& plan) const {
   const SampleStore& store = *ledger_->store();
   std::vector<Outgoing> outgoing;
   for (const Send& send : plan.sends) {
@@ -185,15 +184,55 @@ Result<Manifest> Exchange::receive(const RankPlan& plan, Shape shape) {
              store.blocks(slot));
     }
   }
+  return outgoing;
+}
+
+// Where what arrives will stay; none where nothing does. All ranks have room, or none goes on.
+Result<std::optional<StagedSegment>> Exchange::make_room(Shipment& shipment, uint64_t bytes) {
+  std::optional<StagedSegment> staged;
+  Status room = shipment.open_segments();
+  if (room && bytes > 0) {
+    auto made = ledger_->stage(bytes);
+    if (made) {
+      staged.emplace(made.take());
+    } else {
+      room = made.take_error();
+    }
+  }
+  MR_TRY(vote(group_, room, patience(doing_)));
+  MR_FAULT("exchange.room");
+  return staged;
+}
+
+// Compares and indexes what arrived, and adds its segment to the manifest.
+Status Exchange::seal(std::optional<StagedSegment>& staged, std::vector<Record>& arrivals,
+                      const RankPlan& plan, Manifest& next) {
+  Status whole = staged ? check_arrivals(arrivals, staged->bytes()) : Status();
+  if (whole && staged) {
+    auto segment = staged->finish(arrivals);
+    if (segment) {
+      next.segments.push_back(segment.take());
+    } else {
+      whole = segment.take_error();
+    }
+  }
+  Status all_whole = vote(group_, whole, patience(doing_));
+  if (!all_whole && all_whole.error().code() == Code::kCorrupt)
+    MR_TRY(vote(group_, check_leavers(plan), patience(doing_)));
+  return all_whole;
+}
+
+// Moves the bytes; gives the manifest of the next epoch. Votes where a failure of one must stop all.
+Result<Manifest> Exchange::receive(const RankPlan& plan, Shape shape) {
   std::vector<Incoming> incoming;
   for (const Receive& receive : plan.receives) incoming.push_back({receive.from, receive.slots.size()});
   const auto start = Clock::now();
-  Shipment shipment(group_, std::move(outgoing), std::move(incoming), patience(doing_));
+  Shipment shipment(group_, pack(plan), std::move(incoming), patience(doing_));
   shipment.use(gather_pool_);
   shipment.use(neighbours_);
   const auto lists = MR_TRY(shipment.exchange_lists());
   MR_FAULT("exchange.listed");
-  Manifest next = store.manifest();
+  Manifest next = ledger_->store()->manifest();
   ++next.epoch;
   next.generation = 0;
   next.world = shape.world;
@@ -207,18 +246,7 @@ Result<Manifest> Exchange::receive(const RankPlan& plan, Shape shape) {
       bytes += parcel.bytes;
     }
   }
-  std::optional<StagedSegment> staged;
-  Status room = shipment.open_segments();
-  if (room && bytes > 0) {
-    auto made = ledger_->stage(bytes);
-    if (made) {
-      staged.emplace(made.take());
-    } else {
-      room = made.take_error();
-    }
-  }
-  MR_TRY(vote(group_, room, patience(doing_)));
-  MR_FAULT("exchange.room");
+  std::optional<StagedSegment> staged = MR_TRY(make_room(shipment, bytes));
   MR_TRY(shipment.exchange_samples(staged ? staged->bytes() : std::span<std::byte>()));
   MR_FAULT("exchange.arrived");
   stats_.transfer_seconds += since(start);
@@ -226,19 +254,7 @@ Result<Manifest> Exchange::receive(const RankPlan& plan, Shape shape) {
   stats_.bytes_sent += shipment.bytes_sent();
   stats_.bytes_received += bytes;
   const auto checking = Clock::now();
-  Status whole = staged ? check_arrivals(arrivals, staged->bytes()) : Status();
-  if (whole && staged) {
-    auto segment = staged->finish(arrivals);
-    if (segment) {
-      next.segments.push_back(segment.take());
-    } else {
-      whole = segment.take_error();
-    }
-  }
-  const Status all_whole = vote(group_, whole, patience(doing_));
-  if (!all_whole && all_whole.error().code() == Code::kCorrupt)
-    MR_TRY(vote(group_, check_leavers(plan), patience(doing_)));
-  if (!all_whole) return all_whole.error().copy();
+  MR_TRY(seal(staged, arrivals, plan, next));
   next.records = apply_plan<Record>(plan, std::move(next.records), arrivals);
   std::set<uint32_t> used;
   for (const Record& record : next.records) used.insert(record.segment);

@@ -91,6 +91,10 @@ class Exchange {
   };
   Status run(const RankPlan& plan, Shape shape);
   Result<Manifest> receive(const RankPlan& plan, Shape shape);
+  std::vector<Outgoing> pack(const RankPlan& plan) const;
+  Result<std::optional<StagedSegment>> make_room(Shipment& shipment, uint64_t bytes);
+  Status seal(std::optional<StagedSegment>& staged, std::vector<Record>& arrivals, const RankPlan& plan,
+              Manifest& next);
   Status check_arrivals(std::span<const Record> records, std::span<const std::byte> bytes) const;
   Status check_leavers(const RankPlan& plan) const;
   Status agree(const Status& own);

@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 #include <fstream>
 
 #include "base/file.h"
+#include "base/file_lock.h"
 #include "exchange/local_ranks.h"
 #include "exchange/shipment.h"
 #include "exchange/simulate.h"
@@ -271,10 +271,10 @@ TEST(ExchangeTest, WhatAKilledRedealMadeIsSweptByTheNext) {
 TEST(ExchangeTest, OneProcessAtATimeDealsAnew) {
   const TemporaryDirectory directory;
   const std::string root = make_stores(directory, {90, 3});
-  const int held = ::open((root + "/redeal.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-  ASSERT_EQ(::flock(held, LOCK_EX), 0);
-  EXPECT_EQ(redeal_stores(root, 5, options_of("0.3")).error().code(), Code::kUnavailable);
-  ::close(held);
+  {
+    const FileLock held = FileLock::take(root + "/redeal.lock", 0666).take();
+    EXPECT_EQ(redeal_stores(root, 5, options_of("0.3")).error().code(), Code::kUnavailable);
+  }
   EXPECT_TRUE(redeal_stores(root, 5, options_of("0.3")));
 }
 

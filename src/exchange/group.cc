@@ -7,6 +7,8 @@
 #include <thread>
 
 #include "base/assert.h"
+#include "base/mutex.h"
+#include "base/number.h"
 
 namespace millrace::exchange {
 
@@ -26,7 +28,7 @@ class ThreadGroup final : public Group {
   }
 
   Result<bool> test(Request request) override {
-    std::lock_guard lock(world_.mutex_);
+    const MutexLock lock(world_.mutex_);
     const auto found = world_.done_.find(request);
     if (found == world_.done_.end()) return false;
     const bool fitted = found->second;
@@ -36,13 +38,13 @@ class ThreadGroup final : public Group {
   }
 
   Result<std::unique_ptr<Group>> split(uint32_t colour) override {
-    std::unique_lock lock(world_.mutex_);
+    UniqueLock lock(world_.mutex_);
     const uint64_t number = ++splits_;
     ThreadWorld::Split& split = world_.splits_[{space_, number}];
     split.colours[rank_] = colour;
     split.left = size();
     world_.joined_.notify_all();
-    world_.joined_.wait(lock, [&] { return split.colours.size() == size(); });
+    world_.joined_.wait(lock, [&]() MR_REQUIRES(world_.mutex_) { return split.colours.size() == size(); });
     std::vector<uint32_t> members;
     uint32_t own = 0;
     for (const auto& [rank, other] : split.colours) {
@@ -60,7 +62,7 @@ class ThreadGroup final : public Group {
  private:
   Result<Request> post(const ThreadWorld::LaneKey& key, ThreadWorld::Waiting waiting,
                        std::deque<ThreadWorld::Waiting> ThreadWorld::Lane::* queue) {
-    std::lock_guard lock(world_.mutex_);
+    const MutexLock lock(world_.mutex_);
     waiting.request = world_.next_request_++;
     ThreadWorld::Lane& lane = world_.lanes_[key];
     (lane.*queue).push_back(waiting);
@@ -297,10 +299,10 @@ Status vote(Group& group, const Status& own, const Patience& patience) {
     if (rank == group.rank()) return own.error().copy().within(fmt::format("rank {}", rank));
     const size_t line = all[rank].find('\n');
     const size_t end = all[rank].rfind('\n');
-    const int code = std::atoi(all[rank].c_str());
-    if (line == std::string::npos || end <= line || code < 0 || code > static_cast<int>(Code::kCancelled))
+    const auto code = parse_number<unsigned>(std::string_view(all[rank]).substr(0, line));
+    if (!code || line == std::string::npos || end <= line || *code > static_cast<unsigned>(Code::kCancelled))
       return make_error(Code::kCorrupt, "rank {} votes nonsense", rank);
-    return make_error(static_cast<Code>(code), "rank {}: {}", rank,
+    return make_error(static_cast<Code>(*code), "rank {}: {}", rank,
                       all[rank].substr(line + 1, end - line - 1))
         .with_hint(all[rank].substr(end + 1));
   }

@@ -5,17 +5,16 @@
 // (exchange/mpi_group.h). A group is used by one thread at a time.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/result.h"
 
 namespace millrace::exchange {
@@ -90,16 +89,17 @@ class ThreadWorld {
     std::map<uint32_t, uint32_t> colours;  // by rank
     uint32_t left = 0;                     // ranks that have not read the result
   };
-  void match(Lane& lane);
+  void match(Lane& lane) MR_REQUIRES(mutex_);
 
   const uint32_t ranks_;
   const uint32_t per_node_;
-  std::mutex mutex_;
-  std::condition_variable joined_;
-  std::map<LaneKey, Lane> lanes_;                          // guarded by mutex_, as all below
-  std::map<Group::Request, bool> done_;                    // false: too long
-  std::map<std::pair<uint64_t, uint64_t>, Split> splits_;  // by space and how often it was split
-  uint64_t next_request_ = 1;
+  Mutex mutex_;
+  ConditionVariable joined_;
+  std::map<LaneKey, Lane> lanes_ MR_GUARDED_BY(mutex_);
+  std::map<Group::Request, bool> done_ MR_GUARDED_BY(mutex_);  // false: too long
+  std::map<std::pair<uint64_t, uint64_t>, Split> splits_
+      MR_GUARDED_BY(mutex_);  // by space and how often it was split
+  uint64_t next_request_ MR_GUARDED_BY(mutex_) = 1;
 };
 
 // What each rank gives, known to all. Small things: sizes, votes. A rank that does not answer within the time

@@ -2,7 +2,6 @@
 #include "exchange/ledger.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -94,15 +93,12 @@ Status Ledger::create(const std::string& directory, const Manifest& manifest) {
 Result<std::unique_ptr<Ledger>> Ledger::open(const std::string& directory, StorageLimits limits) {
   std::unique_ptr<Ledger> ledger(new Ledger(directory, limits));
   MR_TRY(read_current(directory));
-  const std::string lock = ledger->path("lock");
-  const int descriptor = ::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-  if (descriptor < 0) return make_system_error(errno, "opening " + lock);
-  ledger->lock_ = File(descriptor, lock);
-  if (::flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
-    return make_error(Code::kUnavailable, "{}: another process exchanges the samples of this store",
-                      directory)
+  auto lock = FileLock::try_take(ledger->path("lock"));
+  if (!lock)
+    return lock.take_error()
+        .within("sample store " + directory)
         .with_hint("one process per rank; end the other one first");
-  }
+  ledger->lock_ = lock.take();
   MR_TRY(ledger->reopen());
   const uint64_t next = ledger->manifest().epoch + 1;
   if (file_exists(ledger->path(manifest_name(next, 0)))) {

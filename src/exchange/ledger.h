@@ -19,7 +19,7 @@
 #include <span>
 #include <string>
 
-#include "base/file.h"
+#include "base/file_lock.h"
 #include "base/result.h"
 #include "exchange/manifest.h"
 #include "exchange/sample_store.h"
@@ -91,7 +91,7 @@ class Ledger {
 
   const std::string directory_;
   const StorageLimits limits_;
-  File lock_;
+  FileLock lock_;
   std::shared_ptr<const SampleStore> store_;
   std::optional<Manifest> prepared_;
   uint32_t next_segment_ = 0;

@@ -2,7 +2,6 @@
 #include "exchange/local_ranks.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -11,6 +10,7 @@
 
 #include "base/fault.h"
 #include "base/file.h"
+#include "base/file_lock.h"
 #include "base/text.h"
 #include "exchange/sample_store.h"
 
@@ -76,13 +76,8 @@ Status sweep_beyond(const std::string& root, uint32_t there, uint32_t world) {
 }
 
 // One process at a time deals anew: another would take stores that are just being made for its own.
-Result<File> lock_root(const std::string& root) {
-  const std::string path = root + "/redeal.lock";
-  File lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666), path);
-  if (lock.descriptor() < 0) return make_system_error(errno, "opening " + path);
-  if (::flock(lock.descriptor(), LOCK_EX | LOCK_NB) != 0)
-    return make_error(Code::kUnavailable, "{}: another process is dealing these stores anew", root);
-  return lock;
+Result<FileLock> lock_root(const std::string& root) {
+  return FileLock::try_take(root + "/redeal.lock", 0666).within("dealing the stores of " + root + " anew");
 }
 
 }  // namespace
@@ -130,7 +125,7 @@ Status redeal_stores(const std::string& root, uint32_t world, const ExchangeOpti
   if (count_stores(root) == 0)
     return make_error(Code::kNotFound, "{}: there are no sample stores", root)
         .with_hint("make them with millrace pls ingest");
-  const File lock = MR_TRY(lock_root(root));
+  const FileLock lock = MR_TRY(lock_root(root));
   const uint32_t dealt_to = MR_TRY(find_world(root, count_stores(root)));
   if (count_stores(root) < dealt_to) {
     return make_error(Code::kNotFound, "{}: only {} of the {} stores are here: they cannot be dealt anew",

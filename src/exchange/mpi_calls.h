@@ -10,6 +10,11 @@
 
 extern "C" {
 
+struct MillraceMpiPeer {
+  uint32_t rank;
+  int tag;
+};
+
 struct MillraceMpiCalls {
   uint32_t version;
   const char* (*start)(void);  // joins a started MPI, or starts it
@@ -17,8 +22,8 @@ struct MillraceMpiCalls {
   void (*release)(void* group);
   uint32_t (*rank)(void* group);
   uint32_t (*size)(void* group);
-  const char* (*send)(void* group, uint32_t to, int tag, const void* bytes, size_t size, void** request);
-  const char* (*receive)(void* group, uint32_t from, int tag, void* into, size_t size, void** request);
+  const char* (*send)(void* group, MillraceMpiPeer to, const void* bytes, size_t size, void** request);
+  const char* (*receive)(void* group, MillraceMpiPeer from, void* into, size_t size, void** request);
   const char* (*test)(void* request, int* done);
   const char* (*split)(void* group, uint32_t colour, void** part);
   const char* (*node)(void* group, uint32_t* node);
@@ -29,6 +34,6 @@ struct MillraceMpiCalls {
 typedef const MillraceMpiCalls* (*MillraceMpiModule)(void);
 }
 
-inline constexpr uint32_t kMpiCallsVersion = 1;
+inline constexpr uint32_t kMpiCallsVersion = 2;
 inline constexpr const char* kMpiModuleFunction = "millrace_mpi_module";
 inline constexpr const char* kMpiModuleFile = "libmillrace_mpi.so";

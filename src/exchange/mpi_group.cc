@@ -89,14 +89,14 @@ class MpiGroup final : public Group {
   Result<Request> send(uint32_t to, Tag tag, std::string_view bytes) override {
     MR_ASSERT(bytes.size() <= kMaxMessage, bytes.size());
     void* request = nullptr;
-    MR_TRY(status_of(calls_.send(group_, to, static_cast<int>(tag), bytes.data(), bytes.size(), &request)));
+    MR_TRY(status_of(calls_.send(group_, {to, static_cast<int>(tag)}, bytes.data(), bytes.size(), &request)));
     return add(request);
   }
   Result<Request> receive(uint32_t from, Tag tag, std::span<std::byte> into) override {
     MR_ASSERT(into.size() <= kMaxMessage, into.size());
     void* request = nullptr;
     MR_TRY(
-        status_of(calls_.receive(group_, from, static_cast<int>(tag), into.data(), into.size(), &request)));
+        status_of(calls_.receive(group_, {from, static_cast<int>(tag)}, into.data(), into.size(), &request)));
     return add(request);
   }
   Result<bool> test(Request request) override {

@@ -86,17 +86,17 @@ uint32_t size(void* group) {
   return static_cast<uint32_t>(value);
 }
 
-const char* send(void* group, uint32_t to, int tag, const void* bytes, size_t count, void** request) {
+const char* send(void* group, MillraceMpiPeer to, const void* bytes, size_t count, void** request) {
   auto* pending = new Pending{};
   *request = pending;
-  return failure(MPI_Isend(bytes, static_cast<int>(count), MPI_BYTE, static_cast<int>(to), tag,
+  return failure(MPI_Isend(bytes, static_cast<int>(count), MPI_BYTE, static_cast<int>(to.rank), to.tag,
                            comm_of(group), &pending->request));
 }
 
-const char* receive(void* group, uint32_t from, int tag, void* into, size_t count, void** request) {
+const char* receive(void* group, MillraceMpiPeer from, void* into, size_t count, void** request) {
   auto* pending = new Pending{};
   *request = pending;
-  return failure(MPI_Irecv(into, static_cast<int>(count), MPI_BYTE, static_cast<int>(from), tag,
+  return failure(MPI_Irecv(into, static_cast<int>(count), MPI_BYTE, static_cast<int>(from.rank), from.tag,
                            comm_of(group), &pending->request));
 }
 

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "base/file.h"
+#include "base/number.h"
 #include "exchange/record_stream.h"
 #include "net/url.h"
 #include "shard/run_pile.h"
@@ -261,7 +262,7 @@ class RankSort {
     uint64_t all = 0;
     for (const std::string& said :
          MR_TRY(gather_all(group_, std::to_string(sizes_.size()), patience("writing shards"))))
-      all += std::strtoull(said.c_str(), nullptr, 10);
+      all += parse_number<uint64_t>(said).value_or(0);
     // Without any sample there is still one, empty, shard.
     const bool writes_empty = all == 0 && rank() == 0;
     if (head_ == sizes_.size() && !writes_empty) return {};

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "base/file.h"
+#include "base/number.h"
 #include "exchange/manifest.h"
 #include "exchange/plan.h"
 #include "exchange/shipment.h"
@@ -135,7 +136,7 @@ Result<double> timed(Group& group, Work work) {
   const double own = std::chrono::duration<double>(Clock::now() - start).count();
   double slowest = 0;
   for (const std::string& said : MR_TRY(gather_all(group, fmt::format("{:.9f}", own), kPatience)))
-    slowest = std::max(slowest, std::strtod(said.c_str(), nullptr));
+    slowest = std::max(slowest, parse_number<double>(said).value_or(0));
   return slowest;
 }
 

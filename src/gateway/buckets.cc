@@ -51,7 +51,7 @@ net::Task<Status> list_buckets(Call& call) {
   uint64_t listed = 0;
   std::string last;
   std::string next;
-  for (const auto& bucket : call.store().buckets()) {
+  for (const auto& bucket : call.objects().buckets()) {
     if (!call.caller.may(Right::kRead, bucket->name) && !call.caller.may(Right::kWrite, bucket->name))
       continue;
     if (!bucket->name.starts_with(prefix) || bucket->name <= *after) continue;
@@ -80,10 +80,11 @@ net::Task<Status> create_bucket(Call& call) {
   auto region = parse_create_bucket(*text);
   if (!region) co_return co_await call.refuse(region.error());
   auto good = check_new_bucket(call.bucket, call.services.names);
-  if (!good && !call.store().find_bucket(call.bucket)) co_return co_await call.refuse(good.error());
-  store::Store& store = call.store();
-  auto work = [&store, name = call.bucket] { return store.create_bucket(name, {}); };
-  auto created = co_await call.blocking(std::move(work));
+  if (!good && !call.objects().find_bucket(call.bucket)) co_return co_await call.refuse(good.error());
+  std::function<void(store::Done<void>)> create = [&call](store::Done<void> done) {
+    call.objects().create_bucket(call.bucket, {}, std::move(done));
+  };
+  auto created = co_await call.ask<void>(std::move(create));
   if (!created) co_return co_await call.refuse(created.error());
   net::HeadBuilder& head = call.connection.start(200);
   head.add("Location", "/" + call.bucket);
@@ -97,9 +98,10 @@ net::Task<Status> head_bucket(Call& call) {
 }
 
 net::Task<Status> delete_bucket(Call& call) {
-  store::Store& store = call.store();
-  auto work = [&store, name = call.bucket] { return store.remove_bucket(name); };
-  auto removed = co_await call.blocking(std::move(work));
+  std::function<void(store::Done<void>)> remove = [&call](store::Done<void> done) {
+    call.objects().remove_bucket(call.bucket, std::move(done));
+  };
+  auto removed = co_await call.ask<void>(std::move(remove));
   if (!removed) co_return co_await call.refuse(removed.error());
   co_return co_await call.send_empty(204);
 }

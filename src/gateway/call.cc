@@ -13,7 +13,7 @@ std::optional<std::string_view> Call::find_query(std::string_view name) const {
 }
 
 net::Task<Status> Call::reserve(uint64_t bytes) {
-  Budget& budget = store().memory().work;
+  Budget& budget = services.memory.work;
   std::function<void(std::function<void(Result<Charge>)>)> start =
       [&budget, bytes](std::function<void(Result<Charge>)> done) {
         Status asked = budget.take_later(bytes, [done](Charge charge) { done(std::move(charge)); });

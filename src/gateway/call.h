@@ -19,7 +19,8 @@
 #include "net/connection.h"
 #include "net/loop.h"
 #include "net/url.h"
-#include "store/store.h"
+#include "store/objects.h"
+#include "store/request_memory.h"
 
 namespace millrace::gateway {
 
@@ -27,10 +28,11 @@ class ShardIndexes;
 
 // What every operation uses; wired once by the node and outliving all calls.
 struct Services {
-  store::Store& store;
+  store::Objects& objects;
+  store::RequestMemory& memory;
   ShardIndexes& indexes;
-  Workers& workers;  // what waits for a drive for a moment
-  Workers& movers;   // what goes over many bytes or keys: lookups never wait behind it
+  Workers& workers;  // what waits for objects for a moment
+  Workers& movers;   // what goes over many bytes: lookups never wait behind it
   Log& log;
   store::NameRule names = store::NameRule::kS3;  // of new buckets
 };
@@ -50,19 +52,24 @@ class Call {
   Operation operation = Operation::kNone;
   Charge document;  // of a body that was read whole
 
-  store::Store& store() { return services.store; }
+  store::Objects& objects() { return services.objects; }
   const net::RequestHead& request() const { return connection.request(); }
   std::string_view method() const { return request().method; }
   bool has_query(std::string_view name) const { return find_query(name).has_value(); }
   std::optional<std::string_view> find_query(std::string_view name) const;
   std::string get_query(std::string_view name) const { return std::string(find_query(name).value_or("")); }
 
-  // Runs work that waits for a drive on a worker thread. It returns a Result or Status.
+  // What the objects answer: `start` is given the function to call with it.
+  template <typename T>
+  net::Answer<Result<T>> ask(std::function<void(store::Done<T>)> start) {
+    return net::await_callback<Result<T>>(connection.loop(), std::move(start));
+  }
+  // Runs work that waits for objects on a worker thread. It returns a Result or Status.
   template <typename Work>
   auto blocking(Work work) {
     return run_on(services.workers, std::move(work));
   }
-  // The same for work that may take long: copies, lists, batches, unpacking.
+  // The same for work that may take long: copies, batches, unpacking.
   template <typename Work>
   auto blocking_long(Work work) {
     return run_on(services.movers, std::move(work));
@@ -84,7 +91,7 @@ class Call {
     return net::await_callback<Outcome>(
         connection.loop(), [&workers, kept](std::function<void(Outcome)> done) {
           const bool taken = workers.submit([kept, done] { done((*kept)()); });
-          if (!taken) done(make_error(Code::kUnavailable, "too many calls are waiting for the drives"));
+          if (!taken) done(make_error(Code::kUnavailable, "too many calls are waiting"));
         });
   }
 

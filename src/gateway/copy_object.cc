@@ -14,6 +14,7 @@
 #include "gateway/s3_errors.h"
 #include "gateway/s3_xml.h"
 #include "gateway/upload_body.h"
+#include "store/waiting.h"
 
 namespace millrace::gateway {
 
@@ -53,10 +54,10 @@ Result<CopySource> parse_copy_source(std::string_view text) {
   return CopySource{path.substr(0, slash), path.substr(slash + 1)};
 }
 
-net::Task<Result<std::shared_ptr<const store::Object>>> open_copy_source(Call& call) {
+net::Task<Result<store::ObjectPointer>> open_copy_source(Call& call) {
   auto source = parse_copy_source(call.request().get("x-amz-copy-source"));
   if (!source) co_return source.take_error();
-  const auto bucket = call.store().find_bucket(source->bucket);
+  const auto bucket = call.objects().find_bucket(source->bucket);
   const bool public_read = bucket && bucket->settings.anonymous_read;
   if (!public_read && !call.caller.may(Right::kRead, source->bucket)) {
     co_return make_error(Code::kDenied, "bucket {} may not be read with this key", source->bucket);
@@ -74,56 +75,54 @@ net::Task<Result<std::shared_ptr<const store::Object>>> open_copy_source(Call& c
 
 namespace {
 
-Status copy_bytes(store::Store& store, const store::Object& source, ByteRange range, store::Writer& writer,
+Status add_to(store::Writer& writer, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const std::span<std::byte> space = writer.space();
+    if (space.empty()) {
+      std::promise<void> ready;
+      writer.when_space([&ready] { ready.set_value(); });
+      ready.get_future().wait();
+      MR_TRY(writer.advance(0));
+      continue;
+    }
+    const size_t take = std::min(space.size(), bytes.size());
+    std::memcpy(space.data(), bytes.data(), take);
+    MR_TRY(writer.advance(take));
+    bytes.remove_prefix(take);
+  }
+  return {};
+}
+
+Status copy_bytes(store::WaitingReader& source, ByteRange range, store::Writer& writer,
                   std::vector<net::Digest>& digests) {
   auto [offset, size] = range;
   while (size > 0) {
-    const std::string bytes = MR_TRY(
-        store.read(source, offset, std::min<uint64_t>(size, store::kBlockBytes), store::Verified::kAlways));
+    const std::string bytes = MR_TRY(source.read(offset, std::min<uint64_t>(size, store::kBlockBytes)));
     for (net::Digest& digest : digests) digest.add(bytes);
-    std::string_view rest = bytes;
-    while (!rest.empty()) {
-      const std::span<std::byte> space = writer.space();
-      if (space.empty()) {
-        std::promise<void> ready;
-        writer.when_space([&ready] { ready.set_value(); });
-        ready.get_future().wait();
-        MR_TRY(writer.advance(0));
-        continue;
-      }
-      const size_t take = std::min(space.size(), rest.size());
-      std::memcpy(space.data(), rest.data(), take);
-      MR_TRY(writer.advance(take));
-      rest.remove_prefix(take);
-    }
+    MR_TRY(add_to(writer, bytes));
     offset += bytes.size();
     size -= bytes.size();
   }
   return {};
 }
 
-Result<std::shared_ptr<const store::Object>> finish_blocking(store::Writer& writer, store::Finish finish) {
-  std::promise<Result<std::shared_ptr<const store::Object>>> done;
-  writer.finish(std::move(finish), [&done](Result<std::shared_ptr<const store::Object>> object) {
-    done.set_value(std::move(object));
-  });
-  return done.get_future().get();
-}
-
 }  // namespace
 
-Result<std::shared_ptr<const store::Object>> copy_into(store::Store& store, const store::Object& source,
-                                                       store::Writer& writer, const CopyPlan& plan) {
+Result<store::ObjectPointer> copy_into(store::Objects& objects, store::ObjectPointer source,
+                                       store::Writer& writer, const CopyPlan& plan) {
   std::vector<net::Digest> digests;
   if (plan.md5) digests.emplace_back(net::DigestKind::kMd5);
   for (const net::DigestKind kind : plan.checksums) digests.emplace_back(kind);
-  MR_TRY(copy_bytes(store, source, plan.range, writer, digests));
+  // What is stored again is compared first: its new checksums would hide the damage.
+  store::WaitingReader reader(objects, std::move(source), store::Comparing::kAlways);
+  MR_TRY(copy_bytes(reader, plan.range, writer, digests));
   store::Finish finish;
   size_t at = 0;
   if (plan.md5) finish.etag = net::to_hex(digests[at++].finish());
   for (const net::DigestKind kind : plan.checksums)
     finish.headers.emplace_back(net::checksum_header(kind), net::to_base64(digests[at++].finish()));
-  return finish_blocking(writer, std::move(finish));
+  return store::wait_for<store::ObjectPointer>(
+      [&](store::Done<store::ObjectPointer> done) { writer.finish(std::move(finish), std::move(done)); });
 }
 
 namespace {
@@ -180,7 +179,7 @@ net::Task<Status> copy_object(Call& call) {
   auto source = co_await open_copy_source(call);
   if (!source) co_return co_await call.refuse(source.error());
   const store::Record& record = (*source)->record();
-  const auto bucket = call.store().find_bucket(call.bucket);
+  const auto bucket = call.objects().find_bucket(call.bucket);
   const store::EtagMode mode = bucket ? bucket->settings.etag : store::EtagMode::kAuto;
   CopyPlan plan;
   plan.range = {0, record.size};
@@ -188,11 +187,13 @@ net::Task<Status> copy_object(Call& call) {
   plan.checksums = new_checksums(call, record);
   auto options = copy_options(call, **source, plan);
   if (!options) co_return co_await call.refuse(options.error());
-  auto writer = call.store().put(options.take());
+  auto writer = call.objects().put(options.take());
   if (!writer) co_return co_await call.refuse(writer.error());
-  store::Store& store = call.store();
+  store::Objects& objects = call.objects();
   std::shared_ptr<store::Writer> target = writer.take();
-  auto work = [&store, object = *source, target, plan] { return copy_into(store, *object, *target, plan); };
+  auto work = [&objects, object = *source, target, plan] {
+    return copy_into(objects, object, *target, plan);
+  };
   auto copied = co_await call.blocking_long(std::move(work));
   if (!copied) co_return co_await call.refuse(copied.error());
   co_return co_await call.send_xml(200, copy_result_xml("CopyObjectResult", (*copied)->record()));

@@ -21,7 +21,7 @@ struct CopySource {
 };
 Result<CopySource> parse_copy_source(std::string_view text);
 // The source object, judged by rights and the x-amz-copy-source-if-* headers.
-net::Task<Result<std::shared_ptr<const store::Object>>> open_copy_source(Call& call);
+net::Task<Result<store::ObjectPointer>> open_copy_source(Call& call);
 // What a copy takes of its source, and what is computed on the way.
 struct CopyPlan {
   ByteRange range;
@@ -29,7 +29,7 @@ struct CopyPlan {
   std::vector<net::DigestKind> checksums;
 };
 // Bytes of one object into a writer, which is finished; blocks.
-Result<std::shared_ptr<const store::Object>> copy_into(store::Store& store, const store::Object& source,
-                                                       store::Writer& writer, const CopyPlan& plan);
+Result<store::ObjectPointer> copy_into(store::Objects& objects, store::ObjectPointer source,
+                                       store::Writer& writer, const CopyPlan& plan);
 
 }  // namespace millrace::gateway

@@ -2,9 +2,9 @@
 #include "gateway/delete_objects.h"
 
 #include <atomic>
-#include <charconv>
 #include <future>
 
+#include "base/number.h"
 #include "base/text.h"
 #include "gateway/conditions.h"
 #include "gateway/s3_errors.h"
@@ -22,11 +22,9 @@ Result<store::Condition> delete_condition(const Call& call) {
   if (const auto match = call.request().find("if-match"))
     condition.only_if_etag = std::string(unquoted_etag(*match));
   if (const auto size = call.request().find("x-amz-if-match-size")) {
-    uint64_t bytes = 0;
-    const auto [end, problem] = std::from_chars(size->data(), size->data() + size->size(), bytes);
-    if (size->empty() || problem != std::errc() || end != size->data() + size->size())
-      return make_error(Code::kInvalid, "x-amz-if-match-size is not a number");
-    condition.only_if_size = bytes;
+    const auto bytes = parse_number<uint64_t>(*size);
+    if (!bytes) return make_error(Code::kInvalid, "x-amz-if-match-size is not a number");
+    condition.only_if_size = *bytes;
   }
   if (const auto time = call.request().find("x-amz-if-match-last-modified-time"))
     condition.only_if_modified_ms = MR_TRY(parse_date(*time).within("x-amz-if-match-last-modified-time"));
@@ -38,11 +36,11 @@ Result<store::Condition> delete_condition(const Call& call) {
 net::Task<Status> delete_object(Call& call) {
   auto condition = delete_condition(call);
   if (!condition) co_return co_await call.refuse(condition.error());
-  store::Store& store = call.store();
-  std::function<void(std::function<void(Status)>)> start =
-      [&store, bucket = call.bucket, key = call.key, condition = condition.take()](
-          std::function<void(Status)> done) { store.remove(bucket, key, condition, std::move(done)); };
-  auto removed = co_await net::await_callback<Status>(call.connection.loop(), std::move(start));
+  std::function<void(store::Done<void>)> remove = [&call,
+                                                   condition = condition.take()](store::Done<void> done) {
+    call.objects().remove(call.bucket, call.key, condition, std::move(done));
+  };
+  auto removed = co_await call.ask<void>(std::move(remove));
   if (!removed) co_return co_await call.refuse(removed.error());
   co_return co_await call.send_empty(204);
 }
@@ -50,13 +48,14 @@ net::Task<Status> delete_object(Call& call) {
 namespace {
 
 // All at once into the store, so that they share a group commit; returns when the last is through.
-std::vector<Status> remove_all(store::Store& store, const std::string& bucket, const DeleteRequest& request) {
+std::vector<Status> remove_all(store::Objects& objects, const std::string& bucket,
+                               const DeleteRequest& request) {
   std::vector<Status> results(request.entries.size());
   std::atomic<size_t> left = results.size();
   std::promise<void> all;
   for (size_t i = 0; i < request.entries.size(); ++i) {
     const DeleteRequest::Entry& entry = request.entries[i];
-    store.remove(bucket, entry.key, entry.condition, [&results, &left, &all, i](Status status) {
+    objects.remove(bucket, entry.key, entry.condition, [&results, &left, &all, i](Status status) {
       results[i] = std::move(status);
       if (--left == 0) all.set_value();
     });
@@ -72,9 +71,9 @@ net::Task<Status> delete_objects(Call& call) {
   if (!text) co_return co_await call.refuse(text.error());
   auto request = parse_delete(*text);
   if (!request) co_return co_await call.refuse(request.error());
-  store::Store& store = call.store();
-  auto work = [&store, bucket = call.bucket, &request = *request]() -> Result<std::vector<Status>> {
-    return remove_all(store, bucket, request);
+  store::Objects& objects = call.objects();
+  auto work = [&objects, bucket = call.bucket, &request = *request]() -> Result<std::vector<Status>> {
+    return remove_all(objects, bucket, request);
   };
   auto removed = co_await call.blocking_long(std::move(work));
   if (!removed) co_return co_await call.refuse(removed.error());

@@ -110,11 +110,11 @@ bool Gateway::may_mean_a_bucket_of_the_host(const Call& call) const {
   if (call.administrative && reads) return false;
   const std::string host = lower_case(request.host.substr(0, request.host.find(':')));
   for (size_t dot = host.find('.'); dot != std::string::npos; dot = host.find('.', dot + 1)) {
-    if (call.services.store.find_bucket(host.substr(0, dot)) != nullptr) return true;
+    if (call.services.objects.find_bucket(host.substr(0, dot)) != nullptr) return true;
   }
   // No bucket is called so: reading as the path says shows nothing else, and what is there already was not
   // meant to be made in a bucket of the host.
-  return !reads && !call.administrative && call.services.store.find_bucket(call.bucket) == nullptr;
+  return !reads && !call.administrative && call.services.objects.find_bucket(call.bucket) == nullptr;
 }
 
 Status Gateway::locate(Call& call) const {
@@ -190,7 +190,7 @@ Status Gateway::authorize(const Call& call, Right right) const {
   }
   if (call.caller.may(right, call.bucket)) return {};
   if (right == Right::kRead) {
-    const auto bucket = services_.store.find_bucket(call.bucket);
+    const auto bucket = services_.objects.find_bucket(call.bucket);
     if (bucket && bucket->settings.anonymous_read) return {};
   }
   return make_error(kAccessDenied, "{} bucket {}",
@@ -233,8 +233,8 @@ net::Task<Status> Gateway::dispatch(Call& call) {
 // In open mode on loopback `curl -T` needs no ceremony: the first object makes the bucket, whether it comes
 // whole, in parts or as a copy.
 net::Task<Status> Gateway::provide_bucket(Call& call) {
-  store::Store& store = services_.store;
-  if (call.bucket.empty() || call.operation == Operation::kCreateBucket || store.find_bucket(call.bucket))
+  store::Objects& objects = services_.objects;
+  if (call.bucket.empty() || call.operation == Operation::kCreateBucket || objects.find_bucket(call.bucket))
     co_return Status();
   const bool makes_object = call.operation == Operation::kPutObject ||
                             call.operation == Operation::kCopyObject ||
@@ -242,13 +242,14 @@ net::Task<Status> Gateway::provide_bucket(Call& call) {
   const bool plain = call.caller.open && options_.loopback && !looks_signed(call.request());
   if (!makes_object || !plain)
     co_return store::no_such_bucket(printable(call.bucket, 80)).with_hint("millrace mb makes one");
-  auto work = [&store, name = call.bucket, rule = services_.names]() -> Status {
-    MR_TRY(check_new_bucket(name, rule));
-    auto created = store.create_bucket(name, {});
-    if (!created && created.error().is(store::kBucketExists)) return {};
-    return created;
+  auto good = check_new_bucket(call.bucket, services_.names);
+  if (!good) co_return good;
+  std::function<void(store::Done<void>)> create = [&call](store::Done<void> done) {
+    call.objects().create_bucket(call.bucket, {}, std::move(done));
   };
-  co_return co_await call.blocking(std::move(work));
+  auto created = co_await call.ask<void>(std::move(create));
+  if (!created && created.error().is(store::kBucketExists)) co_return Status();
+  co_return created;
 }
 
 }  // namespace millrace::gateway

@@ -1,9 +1,8 @@
 // From an index entry to bytes on the wire, without copying them.
 #include "gateway/get_object.h"
 
-#include <charconv>
-
 #include "base/clock.h"
+#include "base/number.h"
 #include "gateway/object_checksum.h"
 #include "gateway/shards.h"
 
@@ -16,27 +15,47 @@ using store::Object;
 constexpr std::string_view kOverrides[] = {"content-type",  "content-language",    "expires",
                                            "cache-control", "content-disposition", "content-encoding"};
 
-// The next bytes of an object, at most a window of them, where sending does not wait for the drive.
-net::Task<Result<store::Extent>> bring(Call& call, std::shared_ptr<const Object> object, uint64_t offset,
-                                       uint64_t size) {
-  store::Store& store = call.store();
-  const uint64_t want = std::min(size, store.read_window());
-  if (auto ready = store.find_ready(*object, offset, want)) co_return std::move(*ready);
-  std::function<void(std::function<void(Result<store::Extent>)>)> start =
-      [&store, object, offset, want](std::function<void(Result<store::Extent>)> done) {
-        store.prepare(object, offset, want, std::move(done));
-      };
-  co_return co_await net::await_callback<Result<store::Extent>>(call.connection.loop(), std::move(start));
+// The next bytes of an object, where sending does not wait for a drive.
+net::Task<Result<store::Extent>> bring(Call& call, store::Reader& reader, ByteRange range) {
+  if (auto ready = reader.find_ready(range.offset, range.size)) co_return std::move(*ready);
+  std::function<void(store::Done<store::Extent>)> start = [&reader, range](store::Done<store::Extent> done) {
+    reader.prepare(range.offset, range.size, std::move(done));
+  };
+  co_return co_await call.ask<store::Extent>(std::move(start));
 }
 
-net::Task<Status> respond(Call& call, std::shared_ptr<const Object> object, ParsedRange asked) {
+net::Task<Status> send_extent(net::Connection& connection, store::Extent extent) {
+  if (extent.file == nullptr) co_return co_await connection.send_bytes(extent.bytes());
+  co_return co_await connection.send_file(extent.file->descriptor(), extent.offset, extent.size);
+}
+
+// All bytes of the range, as they become ready.
+net::Task<Status> send_range(Call& call, store::Reader& reader, ByteRange range) {
+  while (range.size > 0) {
+    auto ready = co_await bring(call, reader, range);
+    if (!ready) {
+      call.services.log.warn("reading failed", "bucket", call.bucket, "key", call.key, "error",
+                             ready.error().message());
+      co_return ready.take_error();
+    }
+    range.offset += ready->size;
+    range.size -= ready->size;
+    auto sent = co_await send_extent(call.connection, ready.take());
+    if (!sent) co_return sent;
+  }
+  co_return Status();
+}
+
+net::Task<Status> respond(Call& call, store::ObjectPointer object, ParsedRange asked) {
   const store::Record& record = object->record();
   if (asked.kind != RangeKind::kPart) asked.range = {0, record.size};
   const bool has_body = call.method() != "HEAD" && asked.range.size > 0 && !object->is_inline();
+  std::unique_ptr<store::Reader> reader;
   std::optional<store::Extent> first;
   if (has_body) {
+    reader = call.objects().open(object, store::Comparing::kAsBucketSays);
     // Before the head: what cannot be read is an error then, and not an answer that is cut.
-    auto brought = co_await bring(call, object, asked.range.offset, asked.range.size);
+    auto brought = co_await bring(call, *reader, asked.range);
     if (!brought) co_return co_await call.refuse(brought.error());
     first = brought.take();
   }
@@ -55,20 +74,18 @@ net::Task<Status> respond(Call& call, std::shared_ptr<const Object> object, Pars
   }
   auto sent = co_await call.connection.send_head(asked.range.size);
   if (!sent || !first) co_return sent;
-  const uint64_t size = first->size;
-  auto begun = co_await call.connection.send_file(first->file->descriptor(), first->offset, size);
+  const ByteRange left{asked.range.offset + first->size, asked.range.size - first->size};
+  auto begun = co_await send_extent(call.connection, std::move(*first));
   if (!begun) co_return begun;
-  auto rest =
-      co_await send_stretch(call, std::move(object), asked.range.offset + size, asked.range.size - size);
+  auto rest = co_await send_range(call, *reader, left);
   if (!rest) co_return rest;
   co_return co_await call.connection.end_body();
 }
 
 // One part of a multipart object, as clients ask for when they download in parallel.
 Result<ParsedRange> part_range(const store::Record& record, const std::string& text) {
-  unsigned number = 0;
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (problem != std::errc() || end != text.data() + text.size() || number == 0) {
+  const unsigned number = parse_number<unsigned>(text).value_or(0);
+  if (number == 0) {
     return make_error(Code::kInvalid, "partNumber is not a number from 1 on");
   }
   const size_t parts = std::max<size_t>(record.pieces.size(), 1);
@@ -99,22 +116,16 @@ ParsedRange parse_range(std::string_view text, uint64_t size) {
   text.remove_prefix(6);
   const size_t dash = text.find('-');
   if (dash == std::string_view::npos) return whole;
-  const auto number = [](std::string_view digits) -> std::optional<uint64_t> {
-    uint64_t value = 0;
-    const auto [end, problem] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-    if (digits.empty() || problem != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
-    return value;
-  };
   const std::string_view first_text = text.substr(0, dash);
   const std::string_view last_text = text.substr(dash + 1);
-  const auto last = number(last_text);
+  const auto last = parse_number<uint64_t>(last_text);
   if (first_text.empty()) {
     if (!last) return whole;
     if (*last == 0 || size == 0) return {RangeKind::kUnsatisfiable, {}};
     const uint64_t count = std::min(*last, size);
     return {RangeKind::kPart, {size - count, count}};
   }
-  const auto first = number(first_text);
+  const auto first = parse_number<uint64_t>(first_text);
   if (!first || (!last && !last_text.empty()) || (last && *last < *first)) return whole;
   if (*first >= size) return {RangeKind::kUnsatisfiable, {}};
   const uint64_t end = last ? std::min(*last + 1 == 0 ? UINT64_MAX : *last + 1, size) : size;
@@ -128,7 +139,7 @@ void add_object_headers(Call& call, const Object& object, RangeKind kind) {
       kind == RangeKind::kWhole && net::equal_names(call.request().get("x-amz-checksum-mode"), "enabled");
   const bool usual = call.query.empty() && !checksums;
   if (usual) {
-    if (const auto known = object.headers.load()) return head.add_lines(*known);
+    if (const auto known = object.attachment.load()) return head.add_lines(*known);
   }
   const size_t before = head.text().size();
   head.add("ETag", quoted_etag(record.etag));
@@ -162,41 +173,31 @@ void add_object_headers(Call& call, const Object& object, RangeKind kind) {
   if (!record.tags.empty()) head.add("x-amz-tagging-count", record.tags.size());
   if (record.shard != store::ShardState::kNone) head.add("x-millrace-index", shard_state_name(record.shard));
   if (record.shard == store::ShardState::kReady) head.add("x-millrace-samples", record.shard_samples);
-  if (usual) object.headers.store(std::make_shared<std::string>(head.text().substr(before)));
+  if (usual) object.attachment.store(std::make_shared<std::string>(head.text().substr(before)));
 }
 
-net::Task<Result<std::shared_ptr<const Object>>> find_object(Call& call, std::string bucket,
-                                                             std::string key) {
-  auto hot = call.store().find_object(bucket, key);
+net::Task<Result<store::ObjectPointer>> find_object(Call& call, std::string bucket, std::string key) {
+  auto hot = call.objects().find(bucket, key);
   if (hot) co_return hot;
-  store::Store& store = call.store();
-  auto work = [&store, bucket, key] { return store.get_object(bucket, key); };
-  co_return co_await call.blocking(std::move(work));
+  std::function<void(store::Done<store::ObjectPointer>)> get = [&call, bucket,
+                                                                key](store::Done<store::ObjectPointer> done) {
+    call.objects().get(bucket, key, std::move(done));
+  };
+  co_return co_await call.ask<store::ObjectPointer>(std::move(get));
 }
 
-net::Task<Status> send_stretch(Call& call, std::shared_ptr<const Object> object, uint64_t offset,
-                               uint64_t size) {
+net::Task<Status> send_stored(Call& call, store::ObjectPointer object, ByteRange range) {
   if (object->is_inline()) {
     co_return co_await call.connection.send_bytes(
-        std::string_view(object->inline_bytes()).substr(offset, size));
+        std::string_view(object->inline_bytes()).substr(range.offset, range.size));
   }
-  while (size > 0) {
-    auto ready = co_await bring(call, object, offset, size);
-    if (!ready) {
-      call.services.log.warn("reading failed", "bucket", call.bucket, "key", call.key, "error",
-                             ready.error().message());
-      co_return ready.take_error();
-    }
-    auto sent = co_await call.connection.send_file(ready->file->descriptor(), ready->offset, ready->size);
-    if (!sent) co_return sent;
-    offset += ready->size;
-    size -= ready->size;
-  }
-  co_return Status();
+  const std::unique_ptr<store::Reader> reader =
+      call.objects().open(std::move(object), store::Comparing::kAsBucketSays);
+  co_return co_await send_range(call, *reader, range);
 }
 
 net::Task<Status> get_object(Call& call) {
-  std::shared_ptr<const Object> object = call.store().find_object(call.bucket, call.key);
+  store::ObjectPointer object = call.objects().find(call.bucket, call.key);
   if (!object) {
     auto found = co_await find_object(call, call.bucket, call.key);
     if (!found) co_return co_await call.refuse(found.error());

@@ -8,13 +8,12 @@
 
 #include "gateway/call.h"
 #include "gateway/conditions.h"
-#include "store/object.h"
+#include "store/objects.h"
 
 namespace millrace::gateway {
 
 // The object a call names, from memory if it is there.
-net::Task<Result<std::shared_ptr<const store::Object>>> find_object(Call& call, std::string bucket,
-                                                                    std::string key);
+net::Task<Result<store::ObjectPointer>> find_object(Call& call, std::string bucket, std::string key);
 
 net::Task<Status> get_object(Call& call);  // GET and HEAD
 
@@ -24,14 +23,14 @@ inline Verdict judge_read(const net::RequestHead& request, const store::Record& 
 }
 net::Task<Status> answer_verdict(Call& call, const store::Record& record, Verdict verdict);
 
-// Sends stored bytes as (part of) a body whose head is out.
-net::Task<Status> send_stretch(Call& call, std::shared_ptr<const store::Object> object, uint64_t offset,
-                               uint64_t size);
-
 struct ByteRange {
   uint64_t offset = 0;
   uint64_t size = 0;
 };
+
+// Sends stored bytes as (part of) a body whose head is out.
+net::Task<Status> send_stored(Call& call, store::ObjectPointer object, ByteRange range);
+
 enum class RangeKind { kWhole, kPart, kUnsatisfiable };
 struct ParsedRange {
   RangeKind kind = RangeKind::kWhole;

@@ -2,10 +2,10 @@
 #include "gateway/list_objects.h"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 
 #include "base/clock.h"
+#include "base/number.h"
 #include "gateway/conditions.h"
 #include "net/digest.h"
 
@@ -14,11 +14,9 @@ namespace millrace::gateway {
 Result<uint64_t> get_number(const Call& call, std::string_view name, uint64_t usual) {
   const auto text = call.find_query(name);
   if (!text || text->empty()) return usual;
-  uint64_t number = 0;
-  const auto [end, problem] = std::from_chars(text->data(), text->data() + text->size(), number);
-  if (problem != std::errc() || end != text->data() + text->size())
-    return make_error(Code::kInvalid, "{} is not a number", name);
-  return number;
+  const auto number = parse_number<uint64_t>(*text);
+  if (!number) return make_error(Code::kInvalid, "{} is not a number", name);
+  return *number;
 }
 
 Result<uint64_t> get_limit(const Call& call, std::string_view name) {
@@ -160,9 +158,11 @@ net::Task<Result<store::ListPage>> get_page(Call& call, store::ListOptions optio
   constexpr uint64_t kEntryBytes = 1024;
   auto reserved = co_await call.reserve(options.limit * kEntryBytes);
   if (!reserved) co_return reserved.take_error();
-  store::Store& store = call.store();
-  auto work = [&store, bucket = call.bucket, options] { return store.list(bucket, options); };
-  co_return co_await call.blocking_long(std::move(work));
+  std::function<void(store::Done<store::ListPage>)> list = [&call,
+                                                            options](store::Done<store::ListPage> done) {
+    call.objects().list(call.bucket, options, std::move(done));
+  };
+  co_return co_await call.ask<store::ListPage>(std::move(list));
 }
 
 }  // namespace

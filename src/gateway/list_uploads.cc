@@ -13,10 +13,14 @@ namespace millrace::gateway {
 
 namespace {
 
-struct PartList {
-  store::UploadStatus status;
-  std::vector<store::PartStatus> parts;
-};
+using Parts = std::vector<store::PartStatus>;
+
+net::Task<Result<Parts>> get_parts(Call& call) {
+  std::function<void(store::Done<Parts>)> start = [&call](store::Done<Parts> done) {
+    call.objects().parts(upload_name(call), std::move(done));
+  };
+  co_return co_await call.ask<Parts>(std::move(start));
+}
 
 }  // namespace
 
@@ -26,14 +30,10 @@ net::Task<Status> list_parts(Call& call) {
   auto marker = get_number(call, "part-number-marker", 0);
   if (!marker) co_return co_await call.refuse(marker.error());
   const uint64_t after = *marker;
-  store::Store& store = call.store();
-  auto work = [&store, bucket = call.bucket, key = call.key,
-               upload = call.get_query("uploadId")]() -> Result<PartList> {
-    store::UploadStatus status = MR_TRY(store.upload(bucket, key, upload));
-    return PartList{std::move(status), MR_TRY(store.parts(bucket, key, upload))};
-  };
-  auto found = co_await call.blocking(std::move(work));
-  if (!found) co_return co_await call.refuse(found.error());
+  auto status = co_await get_upload(call);
+  if (!status) co_return co_await call.refuse(status.error());
+  auto parts = co_await get_parts(call);
+  if (!parts) co_return co_await call.refuse(parts.error());
   XmlWriter xml("ListPartsResult");
   xml.add("Bucket", call.bucket);
   xml.add("Key", call.key);
@@ -43,14 +43,14 @@ net::Task<Status> list_parts(Call& call) {
   add_owner(xml, "Initiator");
   add_owner(xml, "Owner");
   xml.add("StorageClass", "STANDARD");
-  if (const auto form = find_form(found->status.headers); form && *form) {
+  if (const auto form = find_form(status->headers); form && *form) {
     xml.add("ChecksumAlgorithm", net::checksum_algorithm((*form)->kind));
     xml.add("ChecksumType", (*form)->whole ? "FULL_OBJECT" : "COMPOSITE");
   }
   size_t listed = 0;
   uint64_t last = after;
   bool truncated = false;
-  for (const store::PartStatus& part : found->parts) {
+  for (const store::PartStatus& part : (*parts)) {
     if (part.number <= after) continue;
     if (listed == *limit) {
       truncated = true;
@@ -181,9 +181,11 @@ std::string uploads_xml(const std::string& bucket, const UploadQuery& query, con
 net::Task<Status> list_uploads(Call& call) {
   auto query = read_upload_query(call);
   if (!query) co_return co_await call.refuse(query.error());
-  store::Store& store = call.store();
-  auto work = [&store, bucket = call.bucket] { return store.uploads(bucket); };
-  auto uploads = co_await call.blocking(std::move(work));
+  using Uploads = std::vector<store::UploadStatus>;
+  std::function<void(store::Done<Uploads>)> list = [&call](store::Done<Uploads> done) {
+    call.objects().uploads(call.bucket, std::move(done));
+  };
+  auto uploads = co_await call.ask<Uploads>(std::move(list));
   if (!uploads) co_return co_await call.refuse(uploads.error());
   co_return co_await call.send_xml(200, uploads_xml(call.bucket, *query, make_page(uploads.take(), *query)));
 }

@@ -2,10 +2,10 @@
 #include "gateway/multipart.h"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 
 #include "base/clock.h"
+#include "base/number.h"
 #include "base/text.h"
 #include "gateway/conditions.h"
 #include "gateway/copy_object.h"
@@ -14,6 +14,7 @@
 #include "gateway/put_object.h"
 #include "gateway/s3_xml.h"
 #include "gateway/upload_body.h"
+#include "store/waiting.h"
 
 namespace millrace::gateway {
 
@@ -25,19 +26,15 @@ constexpr size_t kMaxCompleteBody = 4 << 20;
 
 Result<unsigned> part_number(const Call& call) {
   const std::string text = call.get_query("partNumber");
-  unsigned number = 0;
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (problem != std::errc() || end != text.data() + text.size() || number < 1 || number > store::kMaxParts) {
+  const auto number = parse_number<unsigned>(text);
+  if (!number || *number < 1 || *number > store::kMaxParts)
     return make_error(Code::kInvalid, "partNumber must be 1 to {}", store::kMaxParts);
-  }
-  return number;
+  return *number;
 }
 
 store::PartOptions part_options(const Call& call, unsigned number) {
   store::PartOptions options;
-  options.bucket = call.bucket;
-  options.key = call.key;
-  options.upload = call.get_query("uploadId");
+  options.name = upload_name(call);
   options.number = number;
   return options;
 }
@@ -75,6 +72,18 @@ Result<std::vector<store::PartStatus>> choose_parts(const std::vector<CompletedP
 
 }  // namespace
 
+store::UploadName upload_name(const Call& call) {
+  return {call.bucket, call.key, call.get_query("uploadId")};
+}
+
+net::Task<Result<store::UploadStatus>> get_upload(Call& call) {
+  std::function<void(store::Done<store::UploadStatus>)> start =
+      [&call](store::Done<store::UploadStatus> done) {
+        call.objects().upload(upload_name(call), std::move(done));
+      };
+  co_return co_await call.ask<store::UploadStatus>(std::move(start));
+}
+
 net::Task<Status> create_upload(Call& call) {
   store::PutOptions options;
   options.bucket = call.bucket;
@@ -96,9 +105,10 @@ net::Task<Status> create_upload(Call& call) {
     if (!tags) co_return co_await call.refuse(tags.error());
     options.tags = tags.take();
   }
-  store::Store& store = call.store();
-  auto work = [&store, options] { return store.create_upload(options); };
-  auto upload = co_await call.blocking(std::move(work));
+  std::function<void(store::Done<std::string>)> create = [&call, options](store::Done<std::string> done) {
+    call.objects().create_upload(options, std::move(done));
+  };
+  auto upload = co_await call.ask<std::string>(std::move(create));
   if (!upload) co_return co_await call.refuse(upload.error());
   XmlWriter xml("InitiateMultipartUploadResult");
   xml.add("Bucket", call.bucket);
@@ -117,12 +127,12 @@ net::Task<Status> create_upload(Call& call) {
 net::Task<Status> put_part(Call& call) {
   auto number = part_number(call);
   if (!number) co_return co_await call.refuse(number.error());
-  const auto bucket = call.store().find_bucket(call.bucket);
+  const auto bucket = call.objects().find_bucket(call.bucket);
   auto body = UploadBody::open(call, bucket ? bucket->settings.etag : store::EtagMode::kAuto);
   if (!body) co_return co_await call.refuse(body.error());
   store::PartOptions options = part_options(call, *number);
   options.size = body->size();
-  auto writer = call.store().put_part(std::move(options));
+  auto writer = call.objects().put_part(std::move(options));
   if (!writer) co_return co_await call.refuse(writer.error());
   auto part = co_await receive_object(call, *body, **writer);
   if (!part) co_return co_await call.refuse(part.error());
@@ -152,18 +162,18 @@ net::Task<Status> copy_part(Call& call) {
   }
   store::PartOptions options = part_options(call, *number);
   options.size = range.size;
-  auto writer = call.store().put_part(std::move(options));
+  auto writer = call.objects().put_part(std::move(options));
   if (!writer) co_return co_await call.refuse(writer.error());
-  store::Store& store = call.store();
-  std::shared_ptr<store::Writer> target = writer.take();
+  auto status = co_await get_upload(call);
+  if (!status) co_return co_await call.refuse(status.error());
+  auto form = find_form(status->headers);
+  if (!form) co_return co_await call.refuse(form.error());
   CopyPlan plan{range, range.size <= kMd5Bytes, {}};
-  auto work = [&store, object = *source, target, plan, bucket = call.bucket, key = call.key,
-               upload =
-                   call.get_query("uploadId")]() mutable -> Result<std::shared_ptr<const store::Object>> {
-    const store::UploadStatus status = MR_TRY(store.upload(bucket, key, upload));
-    const auto form = MR_TRY(find_form(status.headers));
-    if (form) plan.checksums.push_back(form->kind);
-    return copy_into(store, *object, *target, plan);
+  if (*form) plan.checksums.push_back((*form)->kind);
+  std::shared_ptr<store::Writer> target = writer.take();
+  store::Objects& objects = call.objects();
+  auto work = [&objects, object = *source, target, plan] {
+    return copy_into(objects, object, *target, plan);
   };
   auto part = co_await call.blocking_long(std::move(work));
   if (!part) co_return co_await call.refuse(part.error());
@@ -177,10 +187,8 @@ net::Task<Status> copy_part(Call& call) {
 namespace {
 
 // What a client says when it completes an upload.
-struct Completion {
-  std::string bucket;
-  std::string key;
-  std::string upload;
+struct AskedCompletion {
+  store::UploadName name;
   std::vector<CompletedPart> parts;
   std::vector<NameValue> claims;  // checksums of the object
   std::string type;               // of them; empty: not said
@@ -188,7 +196,7 @@ struct Completion {
   store::Condition condition;
 };
 
-Result<std::vector<NameValue>> judge_completion(const Completion& completion,
+Result<std::vector<NameValue>> judge_completion(const AskedCompletion& completion,
                                                 const store::UploadStatus& status,
                                                 const std::vector<store::PartStatus>& parts) {
   const auto form = MR_TRY(find_form(status.headers));
@@ -203,62 +211,66 @@ Result<std::vector<NameValue>> judge_completion(const Completion& completion,
     return make_error(kInvalidRequest, "the parts have {} bytes, x-amz-mp-object-size says {}", size,
                       *completion.size);
   }
-  std::vector<NameValue> headers = {{std::string(kUploadHeader), completion.upload}};
+  std::vector<NameValue> headers = {{std::string(kUploadHeader), completion.name.upload}};
   if (!form) return headers;
   if (auto joined = join_checksums(*form, parts))
     headers.emplace_back(net::checksum_header(form->kind), std::move(*joined));
   return headers;
 }
 
-Result<std::shared_ptr<const store::Object>> try_to_complete(store::Store& store,
-                                                             const Completion& completion) {
-  const auto& [bucket, key, upload, wanted, claims, type, size, condition] = completion;
-  const store::UploadStatus status = MR_TRY(store.upload(bucket, key, upload));
-  const std::vector<store::PartStatus> stored = MR_TRY(store.parts(bucket, key, upload));
+Result<store::UploadStatus> wait_for_upload(store::Objects& objects, const store::UploadName& name) {
+  return store::wait_for<store::UploadStatus>(
+      [&](store::Done<store::UploadStatus> done) { objects.upload(name, std::move(done)); });
+}
+
+Result<store::ObjectPointer> try_to_complete(store::Objects& objects, const AskedCompletion& asked) {
+  const store::UploadStatus status = MR_TRY(wait_for_upload(objects, asked.name));
+  using Parts = std::vector<store::PartStatus>;
+  const Parts stored = MR_TRY(
+      store::wait_for<Parts>([&](store::Done<Parts> done) { objects.parts(asked.name, std::move(done)); }));
   // Another completion may take the parts in the meantime: then it is the upload that is gone, not a part of
   // it.
   const auto refused = [&](Error error) {
-    auto there = store.upload(bucket, key, upload);
+    auto there = wait_for_upload(objects, asked.name);
     return there ? std::move(error) : there.take_error();
   };
-  auto chosen = choose_parts(wanted, stored);
+  auto chosen = choose_parts(asked.parts, stored);
   if (!chosen) return refused(chosen.take_error());
-  std::vector<NameValue> headers = MR_TRY(judge_completion(completion, status, *chosen));
-  std::vector<store::CompletePart> parts;
-  for (const CompletedPart& part : wanted) parts.push_back({part.number, part.etag});
-  auto object = store.complete_upload(bucket, key, upload, std::move(parts),
-                                      {multipart_etag(wanted), std::move(headers)}, condition);
+  store::Completion completion{asked.name, {}, {multipart_etag(asked.parts), {}}, asked.condition};
+  completion.finish.headers = MR_TRY(judge_completion(asked, status, *chosen));
+  for (const CompletedPart& part : asked.parts) completion.parts.push_back({part.number, part.etag});
+  auto object = store::wait_for<store::ObjectPointer>([&](store::Done<store::ObjectPointer> done) {
+    objects.complete_upload(std::move(completion), std::move(done));
+  });
   if (!object) return refused(object.take_error());
   return object;
 }
 
 // A client that missed the answer asks again. While the object is there, so is the answer.
-Result<std::shared_ptr<const store::Object>> complete(store::Store& store, const Completion& completion) {
-  auto completed = try_to_complete(store, completion);
+Result<store::ObjectPointer> complete(store::Objects& objects, const AskedCompletion& completion) {
+  auto completed = try_to_complete(objects, completion);
   if (completed || completed.error().code() != Code::kNotFound) return completed;
-  auto object = store.get_object(completion.bucket, completion.key);
+  auto object = store::wait_for<store::ObjectPointer>([&](store::Done<store::ObjectPointer> done) {
+    objects.get(completion.name.bucket, completion.name.key, std::move(done));
+  });
   if (!object) return completed;
   const store::Record& record = (*object)->record();
   const std::string* upload = find_header(record.headers, kUploadHeader);
-  const bool same = upload != nullptr && *upload == completion.upload;
+  const bool same = upload != nullptr && *upload == completion.name.upload;
   return same && record.etag == multipart_etag(completion.parts) ? std::move(object) : std::move(completed);
 }
 
-Result<Completion> read_completion(const Call& call, std::string_view text) {
-  Completion completion;
-  completion.bucket = call.bucket;
-  completion.key = call.key;
-  completion.upload = call.get_query("uploadId");
+Result<AskedCompletion> read_completion(const Call& call, std::string_view text) {
+  AskedCompletion completion;
+  completion.name = upload_name(call);
   completion.parts = MR_TRY(parse_complete(text));
   completion.claims = claimed_checksums(call);
   completion.type = call.request().get(kChecksumType);
   completion.condition = MR_TRY(put_condition(call));
   if (const auto size = call.request().find("x-amz-mp-object-size")) {
-    uint64_t bytes = 0;
-    const auto [end, problem] = std::from_chars(size->data(), size->data() + size->size(), bytes);
-    if (size->empty() || problem != std::errc() || end != size->data() + size->size())
-      return make_error(Code::kInvalid, "x-amz-mp-object-size is not a number");
-    completion.size = bytes;
+    const auto bytes = parse_number<uint64_t>(*size);
+    if (!bytes) return make_error(Code::kInvalid, "x-amz-mp-object-size is not a number");
+    completion.size = *bytes;
   }
   return completion;
 }
@@ -276,8 +288,8 @@ net::Task<Status> complete_upload(Call& call) {
   if (!text) co_return co_await call.refuse(text.error());
   auto completion = read_completion(call, *text);
   if (!completion) co_return co_await call.refuse(completion.error());
-  store::Store& store = call.store();
-  auto work = [&store, completion = completion.take()] { return complete(store, completion); };
+  store::Objects& objects = call.objects();
+  auto work = [&objects, completion = completion.take()] { return complete(objects, completion); };
   auto completed = co_await call.blocking(std::move(work));
   if (!completed) co_return co_await call.refuse(completed.error());
   XmlWriter xml("CompleteMultipartUploadResult");
@@ -290,11 +302,10 @@ net::Task<Status> complete_upload(Call& call) {
 }
 
 net::Task<Status> abort_upload(Call& call) {
-  store::Store& store = call.store();
-  auto work = [&store, bucket = call.bucket, key = call.key, upload = call.get_query("uploadId")] {
-    return store.abort_upload(bucket, key, upload);
+  std::function<void(store::Done<void>)> abort = [&call](store::Done<void> done) {
+    call.objects().abort_upload(upload_name(call), std::move(done));
   };
-  auto aborted = co_await call.blocking(std::move(work));
+  auto aborted = co_await call.ask<void>(std::move(abort));
   if (!aborted) co_return co_await call.refuse(aborted.error());
   co_return co_await call.send_empty(204);
 }

@@ -5,6 +5,10 @@
 
 namespace millrace::gateway {
 
+// The upload that a call names, and what is known of it.
+store::UploadName upload_name(const Call& call);
+net::Task<Result<store::UploadStatus>> get_upload(Call& call);
+
 net::Task<Status> create_upload(Call& call);    // POST ?uploads
 net::Task<Status> put_part(Call& call);         // PUT ?partNumber&uploadId
 net::Task<Status> copy_part(Call& call);        // the same with x-amz-copy-source

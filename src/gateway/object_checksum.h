@@ -13,7 +13,7 @@
 #include "base/result.h"
 #include "gateway/s3_xml.h"
 #include "net/digest.h"
-#include "store/store.h"
+#include "store/objects.h"
 
 namespace millrace::gateway {
 

@@ -29,11 +29,11 @@ net::Task<Status> get_tags(Call& call) {
 
 namespace {
 net::Task<Status> change_tags(Call& call, std::vector<store::NameValue> tags, int status) {
-  store::Store& store = call.store();
-  auto work = [&store, bucket = call.bucket, key = call.key, tags] {
-    return store.set_tags(bucket, key, tags);
-  };
-  auto changed = co_await call.blocking(std::move(work));
+  std::function<void(store::Done<store::ObjectPointer>)> change =
+      [&call, tags](store::Done<store::ObjectPointer> done) {
+        call.objects().set_tags(call.bucket, call.key, tags, std::move(done));
+      };
+  auto changed = co_await call.ask<store::ObjectPointer>(std::move(change));
   if (!changed) co_return co_await call.refuse(changed.error());
   co_return co_await call.send_empty(status);
 }

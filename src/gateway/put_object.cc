@@ -109,11 +109,11 @@ net::Task<Status> put_object(Call& call) {
     if (!tags) co_return co_await call.refuse(tags.error());
     options.tags = tags.take();
   }
-  const auto bucket = call.store().find_bucket(call.bucket);
+  const auto bucket = call.objects().find_bucket(call.bucket);
   auto body = UploadBody::open(call, bucket ? bucket->settings.etag : store::EtagMode::kAuto);
   if (!body) co_return co_await call.refuse(body.error());
   options.size = body->size();
-  auto writer = call.store().put(std::move(options));
+  auto writer = call.objects().put(std::move(options));
   if (!writer) co_return co_await call.refuse(writer.error());
   auto object = co_await receive_object(call, *body, **writer);
   if (!object) co_return co_await call.refuse(object.error());

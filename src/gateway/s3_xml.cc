@@ -2,10 +2,10 @@
 #include "gateway/s3_xml.h"
 
 #include <algorithm>
-#include <charconv>
 #include <initializer_list>
 
 #include "base/clock.h"
+#include "base/number.h"
 #include "base/text.h"
 #include "gateway/s3_errors.h"
 #include "net/digest.h"
@@ -61,13 +61,10 @@ Result<XmlElement> parse_root(std::string_view xml, std::string_view root) {
 }
 
 template <typename Number>
-Result<Number> parse_number(std::string_view text, std::string_view element) {
-  const std::string_view digits = trim(text);
-  Number number = 0;
-  const auto [end, problem] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-  if (problem != std::errc() || end != digits.data() + digits.size())
-    return malformed(fmt::format("{} is not a number", element));
-  return number;
+Result<Number> read_number(std::string_view text, std::string_view element) {
+  const auto number = parse_number<Number>(trim(text));
+  if (!number) return malformed(fmt::format("{} is not a number", element));
+  return *number;
 }
 
 std::string unquoted(std::string_view quoted) {
@@ -154,7 +151,7 @@ Result<DeleteRequest::Entry> parse_deletion(const XmlElement& object) {
     return make_error(kNotImplemented, "versions of objects are not kept");
   if (const XmlElement* etag = object.find("ETag")) entry.condition.only_if_etag = unquoted(etag->text);
   if (const XmlElement* size = object.find("Size"))
-    entry.condition.only_if_size = MR_TRY(parse_number<uint64_t>(size->text, "Size"));
+    entry.condition.only_if_size = MR_TRY(read_number<uint64_t>(size->text, "Size"));
   if (const XmlElement* time = object.find("LastModifiedTime")) {
     auto date = parse_date(trim(time->text));
     if (!date) return malformed(date.error().message());
@@ -189,7 +186,7 @@ namespace {
 
 Result<CompletedPart> parse_part(const XmlElement& node) {
   CompletedPart part;
-  auto number = parse_number<unsigned>(node.get("PartNumber"), "PartNumber");
+  auto number = read_number<unsigned>(node.get("PartNumber"), "PartNumber");
   if (!number || *number < 1 || *number > store::kMaxParts)
     return make_error(store::kNoSuchPart, "part numbers are 1 to {}", store::kMaxParts);
   part.number = *number;

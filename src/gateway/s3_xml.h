@@ -11,7 +11,7 @@
 
 #include "base/result.h"
 #include "base/xml_text.h"
-#include "store/store.h"
+#include "store/objects.h"
 
 namespace millrace::gateway {
 

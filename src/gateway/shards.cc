@@ -2,11 +2,13 @@
 #include "gateway/shards.h"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 
+#include "base/mutex.h"
+#include "base/number.h"
 #include "base/text.h"
 #include "gateway/get_object.h"
+#include "store/waiting.h"
 #include "tar/format.h"
 #include "tar/reader.h"
 
@@ -16,39 +18,39 @@ namespace {
 
 using store::Object;
 
-// The member of this name in a stretch that begins with a header; nothing if it is not there.
-Result<std::optional<Stretch>> find_in_stretch(Unpacker& unpacker, const Stretch& stretch,
-                                               const std::string& path) {
-  tar::ByteSource* const source = MR_TRY(unpacker.open(stretch));
+// The member of this name in a range that begins with a header; nothing if it is not there.
+Result<std::optional<TarRange>> find_in_range(Unpacker& unpacker, const TarRange& range,
+                                              const std::string& path) {
+  tar::ByteSource* const source = MR_TRY(unpacker.open(range));
   tar::StreamWindow window(*source);
-  tar::MemberReader reader(window, stretch.object->key());
-  while (reader.offset() < stretch.size) {
+  tar::MemberReader reader(window, range.object->key());
+  while (reader.offset() < range.size) {
     const tar::Member* member = MR_TRY(reader.next());
     if (member == nullptr) break;
     if (!member->is_file || member->name != path) continue;
-    Stretch found = stretch;
+    TarRange found = range;
     found.offset += member->data_offset;
     found.size = member->size;
-    const uint64_t all = stretch.object->record().size;
-    if (stretch.compression == tar::Compression::kNone &&
+    const uint64_t all = range.object->record().size;
+    if (range.compression == tar::Compression::kNone &&
         (found.offset > all || found.size > all - found.offset)) {
-      return make_error(kNoSuchMember, "{} ends inside its member {}", stretch.object->key(),
+      return make_error(kNoSuchMember, "{} ends inside its member {}", range.object->key(),
                         printable(path, 256))
           .with_hint("it was cut short: put it again");
     }
     return std::optional(found);
   }
-  return std::optional<Stretch>();
+  return std::optional<TarRange>();
 }
 
-Stretch stretch_of(std::shared_ptr<const Object> object, const tar::Index& index, tar::Index::Range range) {
+TarRange range_of(store::ObjectPointer object, const tar::Index& index, tar::Index::Range range) {
   return {std::move(object), index.compression(), range.offset, range.size};
 }
 
 // Where there is no index to say it: all of the tar.
-Result<Stretch> whole_tar(store::Store& store, std::shared_ptr<const Object> object) {
-  const std::string start = MR_TRY(store.read(*object, 0, tar::kMagicBytes));
-  return Stretch{std::move(object), tar::recognise_compression(start), 0, UINT64_MAX};
+Result<TarRange> whole_tar(store::Objects& objects, store::ObjectPointer object) {
+  const std::string start = MR_TRY(store::WaitingReader(objects, object).read(0, tar::kMagicBytes));
+  return TarRange{std::move(object), tar::recognise_compression(start), 0, UINT64_MAX};
 }
 
 // Why an object has no index; only where it has none.
@@ -72,40 +74,36 @@ Error no_such_member(const Object& object, const std::string& path) {
 // What goes out of one shard, and its beginning: read before the head, so that damage is an error and not an
 // answer that is cut.
 struct Opened {
-  Stretch stretch;
+  TarRange range;
   std::string start;  // of a compressed one
 };
-Result<Opened> open_stretch(Unpacker& unpacker, Stretch stretch) {
+Result<Opened> open_range(Unpacker& unpacker, TarRange range) {
   Opened opened;
-  if (stretch.compression != tar::Compression::kNone && stretch.size > 0)
-    opened.start = MR_TRY(unpacker.read(stretch));
-  stretch.offset += opened.start.size();
-  stretch.size -= opened.start.size();
-  opened.stretch = std::move(stretch);
+  if (range.compression != tar::Compression::kNone && range.size > 0)
+    opened.start = MR_TRY(unpacker.read(range));
+  range.offset += opened.start.size();
+  range.size -= opened.start.size();
+  opened.range = std::move(range);
   return opened;
 }
 
 net::Task<Status> send_opened(Call& call, Opened opened, Unpacker& unpacker) {
   auto begun = co_await call.connection.send_bytes(opened.start);
   if (!begun) co_return begun;
-  co_return co_await send_stretch(call, std::move(opened.stretch), unpacker);
+  co_return co_await send_tar_range(call, std::move(opened.range), unpacker);
 }
 
 Result<std::pair<uint64_t, uint64_t>> parse_sample_range(std::string_view text) {
   const size_t dash = text.find('-');
   const std::string_view first_text = text.substr(0, dash);
   const std::string_view last_text = dash == std::string_view::npos ? first_text : text.substr(dash + 1);
-  uint64_t first = 0;
-  uint64_t last = 0;
-  const auto a = std::from_chars(first_text.data(), first_text.data() + first_text.size(), first);
-  const auto b = std::from_chars(last_text.data(), last_text.data() + last_text.size(), last);
-  const bool good = a.ec == std::errc() && a.ptr == first_text.data() + first_text.size() &&
-                    b.ec == std::errc() && b.ptr == last_text.data() + last_text.size() && first <= last;
-  if (!good) {
+  const auto first = parse_number<uint64_t>(first_text);
+  const auto last = parse_number<uint64_t>(last_text);
+  if (!first || !last || *first > *last) {
     return make_error(Code::kInvalid, "\"{}\" is not a range of samples", printable(text, 64))
         .with_hint("?sample=17 or ?samples=0-99");
   }
-  return std::pair(first, last);
+  return std::pair(*first, *last);
 }
 
 }  // namespace
@@ -124,11 +122,11 @@ std::string_view shard_state_name(store::ShardState state) {
   return "none";
 }
 
-Result<std::shared_ptr<const tar::Index>> ShardIndexes::get(const std::shared_ptr<const Object>& object) {
+Result<std::shared_ptr<const tar::Index>> ShardIndexes::get(const store::ObjectPointer& object) {
   const std::string name = object->bucket() + "/" + object->key();
   const uint64_t version = object->record().version;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto found = std::find_if(kept_.begin(), kept_.end(), [&](const Kept& kept) {
       return kept.version == version && kept.name == name;
     });
@@ -140,9 +138,12 @@ Result<std::shared_ptr<const tar::Index>> ShardIndexes::get(const std::shared_pt
   const store::ShardState state = object->record().shard;
   if (state == store::ShardState::kNone || state == store::ShardState::kInvalid)
     return no_such_index(*object);
-  const std::shared_ptr<const std::string> bytes = MR_TRY(store_.shard_index(object));
+  const std::shared_ptr<const std::string> bytes = MR_TRY(store::wait_for<std::shared_ptr<const std::string>>(
+      [&](store::Done<std::shared_ptr<const std::string>> done) {
+        objects_.shard_index(object, std::move(done));
+      }));
   auto index = std::make_shared<const tar::Index>(MR_TRY(tar::Index::parse(*bytes)));
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   kept_.push_front({name, version, bytes->size(), index});
   kept_bytes_ += bytes->size();
   while (kept_.size() > 1 && (kept_.size() > kKept || kept_bytes_ > kKeptBytes)) {
@@ -152,54 +153,54 @@ Result<std::shared_ptr<const tar::Index>> ShardIndexes::get(const std::shared_pt
   return std::shared_ptr<const tar::Index>(index);
 }
 
-Result<Stretch> find_samples(ShardIndexes& indexes, std::shared_ptr<const Object> object, uint64_t first,
-                             uint64_t last) {
+Result<TarRange> find_samples(ShardIndexes& indexes, store::ObjectPointer object, uint64_t first,
+                              uint64_t last) {
   const auto index = MR_TRY(indexes.get(object));
   if (last >= index->samples()) {
     return make_error(kNoSuchSample, "{} has {} samples, counted from 0", object->key(), index->samples());
   }
   const uint64_t begin = index->range(first).offset;
   const tar::Index::Range end = index->range(last);
-  return stretch_of(std::move(object), *index, {begin, end.offset + end.size - begin});
+  return range_of(std::move(object), *index, {begin, end.offset + end.size - begin});
 }
 
-Result<Stretch> find_member(Unpacker& unpacker, ShardIndexes& indexes, std::shared_ptr<const Object> object,
-                            const std::string& path) {
+Result<TarRange> find_member(Unpacker& unpacker, ShardIndexes& indexes, store::ObjectPointer object,
+                             const std::string& path) {
   auto index = indexes.get(object);
   if (!index && object->record().shard != store::ShardState::kInvalid) return index.take_error();
   const auto split = index ? tar::split_name(path, (*index)->key_rule()) : std::nullopt;
   if (split) {
     for (const uint64_t sample : (*index)->find(split->key)) {
-      const Stretch whole = stretch_of(object, **index, (*index)->range(sample));
-      const auto member = MR_TRY(find_in_stretch(unpacker, whole, path));
+      const TarRange whole = range_of(object, **index, (*index)->range(sample));
+      const auto member = MR_TRY(find_in_range(unpacker, whole, path));
       if (member) return *member;
     }
     return no_such_member(*object, path);
   }
   // Members that belong to no sample are not in the index, and a tar that has none may still be a good tar.
-  const Stretch all = MR_TRY(whole_tar(indexes.store(), object));
-  auto member = find_in_stretch(unpacker, all, path);
+  const TarRange all = MR_TRY(whole_tar(indexes.objects(), object));
+  auto member = find_in_range(unpacker, all, path);
   if (!member && !index) return index.take_error();
   if (!member) return member.take_error();
   if (!*member) return no_such_member(*object, path);
   return **member;
 }
 
-net::Task<Status> send_stretch(Call& call, Stretch stretch, Unpacker& unpacker) {
-  if (stretch.compression == tar::Compression::kNone)
-    co_return co_await send_stretch(call, stretch.object, stretch.offset, stretch.size);
-  while (stretch.size > 0) {
-    auto work = [&unpacker, &stretch] { return unpacker.read(stretch); };
+net::Task<Status> send_tar_range(Call& call, TarRange range, Unpacker& unpacker) {
+  if (range.compression == tar::Compression::kNone)
+    co_return co_await send_stored(call, range.object, {range.offset, range.size});
+  while (range.size > 0) {
+    auto work = [&unpacker, &range] { return unpacker.read(range); };
     auto bytes = co_await call.blocking_long(std::move(work));
     if (!bytes) {
-      call.services.log.warn("unpacking failed", "bucket", call.bucket, "key", stretch.object->key(), "error",
+      call.services.log.warn("unpacking failed", "bucket", call.bucket, "key", range.object->key(), "error",
                              bytes.error().message());
       co_return bytes.take_error();
     }
     auto sent = co_await call.connection.send_bytes(*bytes);
     if (!sent) co_return sent;
-    stretch.offset += bytes->size();
-    stretch.size -= bytes->size();
+    range.offset += bytes->size();
+    range.size -= bytes->size();
   }
   co_return Status();
 }
@@ -215,9 +216,11 @@ net::Task<Status> get_index(Call& call) {
   const uint64_t size = (*object)->record().shard_index_size;
   auto reserved = co_await call.reserve(size > 0 ? size : store::kInlineBytes);
   if (!reserved) co_return co_await call.refuse(reserved.error());
-  store::Store& store = call.store();
-  auto work = [&store, kept = *object] { return store.shard_index(kept); };
-  auto index = co_await call.blocking(std::move(work));
+  using Bytes = std::shared_ptr<const std::string>;
+  std::function<void(store::Done<Bytes>)> get = [&call, kept = *object](store::Done<Bytes> done) {
+    call.objects().shard_index(kept, std::move(done));
+  };
+  auto index = co_await call.ask<Bytes>(std::move(get));
   if (!index) co_return co_await call.refuse(index.error());
   net::HeadBuilder& head = call.connection.start(200);
   head.add("Content-Type", "application/octet-stream");
@@ -231,16 +234,16 @@ net::Task<Status> get_member(Call& call) {
   if (!object) co_return co_await call.refuse(object.error());
   const Verdict verdict = judge_read(call.request(), (*object)->record());
   if (verdict != Verdict::kGo) co_return co_await answer_verdict(call, (*object)->record(), verdict);
-  Unpacker unpacker(call.store());
+  Unpacker unpacker(call.objects(), call.services.memory.work);
   auto work = [&unpacker, &indexes, kept = *object, path = call.get_query("member")]() -> Result<Opened> {
-    return open_stretch(unpacker, MR_TRY(find_member(unpacker, indexes, kept, path)));
+    return open_range(unpacker, MR_TRY(find_member(unpacker, indexes, kept, path)));
   };
   auto opened = co_await call.blocking(std::move(work));
   if (!opened) co_return co_await call.refuse(opened.error());
   net::HeadBuilder& head = call.connection.start(200);
   head.add("Content-Type", "application/octet-stream");
   head.add("x-millrace-etag", quoted_etag((*object)->record().etag));
-  auto sent = co_await call.connection.send_head(opened->start.size() + opened->stretch.size);
+  auto sent = co_await call.connection.send_head(opened->start.size() + opened->range.size);
   if (!sent || call.method() == "HEAD") co_return sent;
   auto body = co_await send_opened(call, opened.take(), unpacker);
   if (!body) co_return body;
@@ -256,9 +259,9 @@ net::Task<Status> get_samples(Call& call) {
   if (!object) co_return co_await call.refuse(object.error());
   const Verdict verdict = judge_read(call.request(), (*object)->record());
   if (verdict != Verdict::kGo) co_return co_await answer_verdict(call, (*object)->record(), verdict);
-  Unpacker unpacker(call.store());
+  Unpacker unpacker(call.objects(), call.services.memory.work);
   auto work = [&unpacker, &indexes, kept = *object, wanted = *range]() -> Result<Opened> {
-    return open_stretch(unpacker, MR_TRY(find_samples(indexes, kept, wanted.first, wanted.second)));
+    return open_range(unpacker, MR_TRY(find_samples(indexes, kept, wanted.first, wanted.second)));
   };
   auto opened = co_await call.blocking(std::move(work));
   if (!opened) co_return co_await call.refuse(opened.error());
@@ -267,7 +270,7 @@ net::Task<Status> get_samples(Call& call) {
   head.add("x-millrace-etag", quoted_etag((*object)->record().etag));
   const std::string end_blocks(2 * tar::kBlock, 0);
   auto sent =
-      co_await call.connection.send_head(opened->start.size() + opened->stretch.size + end_blocks.size());
+      co_await call.connection.send_head(opened->start.size() + opened->range.size + end_blocks.size());
   if (!sent || call.method() == "HEAD") co_return sent;
   auto body = co_await send_opened(call, opened.take(), unpacker);
   if (!body) co_return body;

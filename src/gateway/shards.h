@@ -7,14 +7,14 @@
 #include <cstdint>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 
+#include "base/mutex.h"
 #include "base/result.h"
 #include "gateway/call.h"
 #include "gateway/unpack.h"
-#include "store/store.h"
+#include "store/objects.h"
 #include "tar/index.h"
 
 namespace millrace::gateway {
@@ -24,10 +24,11 @@ std::string_view shard_state_name(store::ShardState state);
 // Parsed indexes of the shards in use. Thread-safe.
 class ShardIndexes {
  public:
-  explicit ShardIndexes(store::Store& store) : store_(store) {}
+  ShardIndexes(store::Objects& objects, store::RequestMemory& memory) : objects_(objects), memory_(memory) {}
   // Blocks. kNoSuchIndex where the object is no shard.
-  Result<std::shared_ptr<const tar::Index>> get(const std::shared_ptr<const store::Object>& object);
-  store::Store& store() { return store_; }
+  Result<std::shared_ptr<const tar::Index>> get(const store::ObjectPointer& object);
+  store::Objects& objects() { return objects_; }
+  store::RequestMemory& memory() { return memory_; }
 
  private:
   static constexpr size_t kKept = 256;
@@ -38,20 +39,21 @@ class ShardIndexes {
     uint64_t bytes = 0;
     std::shared_ptr<const tar::Index> index;
   };
-  store::Store& store_;
-  std::mutex mutex_;
-  std::list<Kept> kept_;     // guarded by mutex_; newest first
-  uint64_t kept_bytes_ = 0;  // guarded by mutex_
+  store::Objects& objects_;
+  store::RequestMemory& memory_;
+  Mutex mutex_;
+  std::list<Kept> kept_ MR_GUARDED_BY(mutex_);  // newest first
+  uint64_t kept_bytes_ MR_GUARDED_BY(mutex_) = 0;
 };
 
 // All block. A member is looked for with `unpacker`, which whoever asks for the next one gives again.
-Result<Stretch> find_samples(ShardIndexes& indexes, std::shared_ptr<const store::Object> object,
-                             uint64_t first, uint64_t last);
-Result<Stretch> find_member(Unpacker& unpacker, ShardIndexes& indexes,
-                            std::shared_ptr<const store::Object> object, const std::string& path);
+Result<TarRange> find_samples(ShardIndexes& indexes, store::ObjectPointer object, uint64_t first,
+                              uint64_t last);
+Result<TarRange> find_member(Unpacker& unpacker, ShardIndexes& indexes, store::ObjectPointer object,
+                             const std::string& path);
 
 // Sends it as (part of) a body whose head is out: from the page cache, or unpacked chunk by chunk.
-net::Task<Status> send_stretch(Call& call, Stretch stretch, Unpacker& unpacker);
+net::Task<Status> send_tar_range(Call& call, TarRange range, Unpacker& unpacker);
 
 net::Task<Status> get_index(Call& call);    // GET ?index
 net::Task<Status> get_member(Call& call);   // GET ?member=path

@@ -8,16 +8,17 @@
 #include <memory>
 #include <string>
 
+#include "base/buffer.h"
 #include "base/result.h"
-#include "store/store.h"
+#include "store/objects.h"
 #include "tar/compress.h"
 #include "tar/window.h"
 
 namespace millrace::gateway {
 
-// A stretch of the tar in an object. Of one that is not compressed these are the stored bytes themselves.
-struct Stretch {
-  std::shared_ptr<const store::Object> object;
+// A range of the tar in an object. Of one that is not compressed these are the stored bytes themselves.
+struct TarRange {
+  store::ObjectPointer object;
   tar::Compression compression = tar::Compression::kNone;
   uint64_t offset = 0;
   uint64_t size = 0;
@@ -27,13 +28,13 @@ class Unpacker {
  public:
   static constexpr uint64_t kChunkBytes = 1 << 20;
 
-  explicit Unpacker(store::Store& store);
+  Unpacker(store::Objects& objects, Budget& memory);
   ~Unpacker();
 
-  // The first bytes of a stretch, at most a chunk.
-  Result<std::string> read(const Stretch& stretch);
+  // The first bytes of a range, at most a chunk.
+  Result<std::string> read(const TarRange& range);
   // All of it as a source that ends with it; valid until the next call.
-  Result<tar::ByteSource*> open(const Stretch& stretch);
+  Result<tar::ByteSource*> open(const TarRange& range);
 
  private:
   class StoredBytes;
@@ -42,8 +43,9 @@ class Unpacker {
   // A decompressor's window is known once it has begun.
   Status charge();
 
-  store::Store& store_;
-  std::shared_ptr<const store::Object> object_;  // that plain_ reads
+  store::Objects& objects_;
+  Budget& memory_;
+  store::ObjectPointer object_;  // that plain_ reads
   std::unique_ptr<StoredBytes> stored_;
   std::unique_ptr<tar::ByteSource> plain_;  // none: stored_ is plain
   uint64_t at_ = 0;                         // of the tar

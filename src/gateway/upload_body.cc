@@ -2,9 +2,9 @@
 #include "gateway/upload_body.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstring>
 
+#include "base/number.h"
 #include "base/text.h"
 
 namespace millrace::gateway {
@@ -100,12 +100,11 @@ Result<UploadBody> UploadBody::open(const Call& call, store::EtagMode mode) {
     body.chunks_.emplace(std::move(signer), trailers ? net::AwsChunkedDecoder::Trailers::kExpected
                                                      : net::AwsChunkedDecoder::Trailers::kNone);
     const std::string_view decoded = request.get("x-amz-decoded-content-length");
-    uint64_t size = 0;
-    const auto [end, problem] = std::from_chars(decoded.data(), decoded.data() + decoded.size(), size);
-    if (decoded.empty() || problem != std::errc() || end != decoded.data() + decoded.size()) {
+    const auto size = parse_number<uint64_t>(decoded);
+    if (!size) {
       return make_error(kMissingContentLength, "x-amz-decoded-content-length is missing");
     }
-    body.size_ = size;
+    body.size_ = *size;
   } else if (payload.size() == 64) {
     auto raw = net::from_hex(payload);
     if (!raw) return make_error(Code::kInvalid, "x-amz-content-sha256 is not hexadecimal");
@@ -211,7 +210,7 @@ net::Task<Result<std::string>> read_document(Call& call, size_t most, Checksums 
   if (call.request().get("x-amz-content-sha256").starts_with("STREAMING-")) {
     co_return make_error(kNotImplemented, "a document must come whole, not in aws-chunked form");
   }
-  auto text = co_await call.connection.read_whole_body(most, call.store().memory().documents, call.document);
+  auto text = co_await call.connection.read_whole_body(most, call.services.memory.documents, call.document);
   if (!text) co_return text;
   auto checked = check_document(call, *text, checksums);
   if (!checked) co_return checked.take_error();
@@ -226,9 +225,9 @@ net::Task<void> wait_for_space(Call& call, store::Writer& writer) {
   static_cast<void>(ready);
 }
 
-net::Task<Result<std::shared_ptr<const store::Object>>> finish_writer(Call& call, store::Writer& writer,
-                                                                      store::Finish finish) {
-  using Answer = Result<std::shared_ptr<const store::Object>>;
+net::Task<Result<store::ObjectPointer>> finish_writer(Call& call, store::Writer& writer,
+                                                      store::Finish finish) {
+  using Answer = Result<store::ObjectPointer>;
   auto kept = std::make_shared<store::Finish>(std::move(finish));
   std::function<void(std::function<void(Answer)>)> start = [&writer, kept](std::function<void(Answer)> done) {
     writer.finish(std::move(*kept), std::move(done));
@@ -236,8 +235,7 @@ net::Task<Result<std::shared_ptr<const store::Object>>> finish_writer(Call& call
   co_return co_await net::await_callback<Answer>(call.connection.loop(), std::move(start));
 }
 
-net::Task<Result<std::shared_ptr<const store::Object>>> receive_object(Call& call, UploadBody& body,
-                                                                       store::Writer& writer) {
+net::Task<Result<store::ObjectPointer>> receive_object(Call& call, UploadBody& body, store::Writer& writer) {
   auto received = co_await body.receive(call, writer);
   if (!received) co_return received.take_error();
   store::Finish finish{body.etag(), body.checksums()};

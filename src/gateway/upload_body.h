@@ -69,12 +69,11 @@ net::Task<Result<std::string>> read_document(Call& call, size_t most,
                                              Checksums checksums = Checksums::kOfDocument);
 
 // The body into the writer, checked and committed.
-net::Task<Result<std::shared_ptr<const store::Object>>> receive_object(Call& call, UploadBody& body,
-                                                                       store::Writer& writer);
+net::Task<Result<store::ObjectPointer>> receive_object(Call& call, UploadBody& body, store::Writer& writer);
 
 // Waits until the writer takes bytes again.
 net::Task<void> wait_for_space(Call& call, store::Writer& writer);
-net::Task<Result<std::shared_ptr<const store::Object>>> finish_writer(Call& call, store::Writer& writer,
-                                                                      store::Finish finish);
+net::Task<Result<store::ObjectPointer>> finish_writer(Call& call, store::Writer& writer,
+                                                      store::Finish finish);
 
 }  // namespace millrace::gateway

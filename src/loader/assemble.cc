@@ -6,6 +6,7 @@
 
 #include "base/assert.h"
 #include "base/crc.h"
+#include "base/mutex.h"
 #include "base/random.h"
 #include "base/text.h"
 #include "decode/inflate.h"
@@ -302,7 +303,7 @@ bool Assembly::work(const Filling& filling, Scratch& scratch, const std::atomic<
     for (size_t slot = first; slot < end; ++slot) {
       auto filled = filling.fill(plan_.elements[slot], slot, *batch_, scratch);
       if (!filled) {
-        std::lock_guard lock(mutex_);
+        const MutexLock lock(mutex_);
         std::string member = filled.error().place() ? filled.error().place()->member : "";
         failed_.push_back({slot, std::move(member), filled.take_error()});
       }
@@ -322,6 +323,7 @@ Finished Assembly::finish(const Filling& filling) {
 }
 
 Result<std::shared_ptr<Batch>> Assembly::settle(const Filling& filling, std::vector<Fault>& faults) {
+  const MutexLock lock(mutex_);  // nobody fills any more
   if (failed_.empty()) {
     batch_->join_arrays();
     return std::move(batch_);

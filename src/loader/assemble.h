@@ -7,10 +7,10 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/result.h"
 #include "decode/transform.h"
 #include "loader/batch.h"
@@ -128,8 +128,8 @@ class Assembly {
   std::shared_ptr<Batch> batch_;
   std::atomic<size_t> next_ = 0;
   std::atomic<size_t> done_ = 0;
-  std::mutex mutex_;
-  std::vector<Failed> failed_;  // guarded by mutex_
+  Mutex mutex_;
+  std::vector<Failed> failed_ MR_GUARDED_BY(mutex_);
 };
 
 }  // namespace millrace::loader

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/file_lock.h"
 #include "base/hash.h"
 #include "loader/meters.h"
 
@@ -35,19 +36,13 @@ class PlaceLock {
   static Result<PlaceLock> take(const std::string& directory, uint64_t place, net::Lifeline& lifeline) {
     PlaceLock lock;
     lock.file_ = File(::open((directory + "/lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600), "lock");
-    struct flock wanted{};
-    wanted.l_type = F_WRLCK;
-    wanted.l_whence = SEEK_SET;
-    wanted.l_start = static_cast<off_t>(place);
-    wanted.l_len = 1;
     int64_t pause = 1;
     for (int64_t waited = 0; waited < kMostWaitMs;
          waited += pause, pause = std::min(2 * pause, kLongestPauseMs)) {
-      if (::fcntl(lock.file_.descriptor(), F_OFD_SETLK, &wanted) == 0) {
-        lock.is_held_ = true;
-        break;
-      }
-      if (errno != EAGAIN && errno != EACCES && errno != EINTR) break;
+      const auto taken = try_lock_byte(lock.file_, place);
+      lock.is_held_ = taken && *taken;
+      // Where locks do not work at all, the block may be fetched twice.
+      if (!taken || *taken) break;
       MR_TRY(lifeline.pause(pause));
     }
     return lock;
@@ -66,15 +61,10 @@ uint64_t hash_of(std::span<const std::byte> bytes) {
 bool read_block(const std::string& path, std::span<std::byte> into) {
   auto file = File::open_read(path);
   if (!file) return false;
-  size_t have = 0;
-  while (have < into.size()) {
-    const auto got = file->read_at(have, into.subspan(have));
-    if (!got || *got == 0) return false;
-    have += *got;
-  }
+  const auto block = file->read_at(0, into);
   uint64_t hash = 0;
-  const auto got = file->read_at(have, std::as_writable_bytes(std::span(&hash, 1)));
-  return got && *got == sizeof hash && hash == hash_of(into);
+  const auto tail = file->read_at(into.size(), std::as_writable_bytes(std::span(&hash, 1)));
+  return block && *block == into.size() && tail && *tail == sizeof hash && hash == hash_of(into);
 }
 
 struct Kept {

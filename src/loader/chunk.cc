@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "base/mutex.h"
 
 namespace millrace::loader {
 
@@ -25,7 +26,7 @@ MemoryPool::Block MemoryPool::take(size_t bytes) {
   const size_t step = std::max<size_t>(std::bit_floor(std::max<size_t>(bytes, 1)) / 8, 4096);
   const size_t capacity = (bytes + step - 1) / step * step;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto fit = std::find_if(kept_.rbegin(), kept_.rend(), [&](const Block& block) {
       return block.capacity >= capacity && block.capacity <= 2 * capacity;
     });
@@ -55,7 +56,7 @@ Error out_of_memory() {
 }
 
 void MemoryPool::give_back(Block block) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   lent_ -= block.capacity;
   if (lent_ + kept_bytes_ + block.capacity > limit_) return;
   kept_bytes_ += block.capacity;
@@ -63,22 +64,22 @@ void MemoryPool::give_back(Block block) {
 }
 
 void MemoryPool::promise(size_t bytes) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   promised_ += bytes;
 }
 
 void MemoryPool::withdraw(size_t bytes) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   promised_ -= bytes;
 }
 
 uint64_t MemoryPool::committed() const {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return lent_ + promised_;
 }
 
 uint64_t MemoryPool::peak() const {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return peak_;
 }
 
@@ -104,7 +105,7 @@ std::span<std::byte> Chunk::reserve(size_t bytes) {
 
 void Chunk::succeed() {
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ready_ = true;
   }
   settled_.notify_all();
@@ -112,7 +113,7 @@ void Chunk::succeed() {
 
 void Chunk::fail(Error error) {
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (ready_ || failure_) return;
     failure_ = std::move(error);
   }
@@ -120,14 +121,14 @@ void Chunk::fail(Error error) {
 }
 
 bool Chunk::wait(uint64_t ms) const {
-  std::unique_lock lock(mutex_);
+  UniqueLock lock(mutex_);
   return settled_.wait_for(lock, std::chrono::milliseconds(ms),
-                           [&] { return ready_ || failure_.has_value(); });
+                           [&]() MR_REQUIRES(mutex_) { return ready_ || failure_.has_value(); });
 }
 
 Result<std::string_view> Chunk::get() const {
-  std::unique_lock lock(mutex_);
-  settled_.wait(lock, [&] { return ready_ || failure_.has_value(); });
+  UniqueLock lock(mutex_);
+  settled_.wait(lock, [&]() MR_REQUIRES(mutex_) { return ready_ || failure_.has_value(); });
   if (failure_) return failure_->copy();
   return std::string_view(reinterpret_cast<const char*>(block_.memory.get()), size_);
 }

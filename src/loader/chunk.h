@@ -5,15 +5,14 @@
 // lie in it and goes back when the last of them is done. Thread-safe.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/result.h"
 
 namespace millrace::loader {
@@ -44,12 +43,12 @@ class MemoryPool {
 
  private:
   const uint64_t limit_;
-  mutable std::mutex mutex_;
-  std::vector<Block> kept_;  // guarded by mutex_, as the rest; the latest last
-  uint64_t kept_bytes_ = 0;
-  uint64_t lent_ = 0;
-  uint64_t promised_ = 0;
-  uint64_t peak_ = 0;
+  mutable Mutex mutex_;
+  std::vector<Block> kept_ MR_GUARDED_BY(mutex_);  // the latest last
+  uint64_t kept_bytes_ MR_GUARDED_BY(mutex_) = 0;
+  uint64_t lent_ MR_GUARDED_BY(mutex_) = 0;
+  uint64_t promised_ MR_GUARDED_BY(mutex_) = 0;
+  uint64_t peak_ MR_GUARDED_BY(mutex_) = 0;
 };
 
 // For threads: an exception would end the process.
@@ -76,10 +75,10 @@ class Chunk {
   MemoryPool::Block block_;
   size_t size_ = 0;
   size_t expected_ = 0;
-  mutable std::mutex mutex_;
-  mutable std::condition_variable settled_;
-  bool ready_ = false;            // guarded by mutex_
-  std::optional<Error> failure_;  // guarded by mutex_
+  mutable Mutex mutex_;
+  mutable ConditionVariable settled_;
+  bool ready_ MR_GUARDED_BY(mutex_) = false;
+  std::optional<Error> failure_ MR_GUARDED_BY(mutex_);
 };
 
 }  // namespace millrace::loader

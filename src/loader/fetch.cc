@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/clock.h"
+#include "base/mutex.h"
 #include "net/ranged.h"
 #include "shard/input.h"
 
@@ -37,15 +38,15 @@ class Stream {
     std::shared_ptr<Chunk> chunk;
   };
   void expect(Wanted wanted) {
-    std::lock_guard lock(queue_mutex_);
+    const MutexLock lock(queue_mutex_);
     waiting_.push_back(std::move(wanted));
   }
   // Fills the chunk that is next, whichever thread comes.
   void advance(Meters& meters) {
-    std::lock_guard reading(read_mutex_);
+    const MutexLock reading(read_mutex_);
     Wanted wanted;
     {
-      std::lock_guard lock(queue_mutex_);
+      const MutexLock lock(queue_mutex_);
       wanted = std::move(waiting_.front());
       waiting_.pop_front();
     }
@@ -67,7 +68,7 @@ class Stream {
   }
 
  private:
-  Status fill(const Wanted& wanted) {
+  Status fill(const Wanted& wanted) MR_REQUIRES(read_mutex_) {
     if (!input_) {
       shard::InputOptions options;
       options.stores = &stores_;
@@ -89,19 +90,19 @@ class Stream {
     }
     return {};
   }
-  Error ended() const {
+  Error ended() const MR_REQUIRES(read_mutex_) {
     return make_error(Code::kTruncated, "{}: ends at byte {} of the tar, before its index says so",
                       sources_[source_].name, position_);
   }
 
   const std::vector<Source>& sources_;
   transfer::Stores& stores_;
-  std::mutex queue_mutex_;
-  std::deque<Wanted> waiting_;  // guarded by queue_mutex_
-  std::mutex read_mutex_;
-  std::unique_ptr<shard::ShardInput> input_;  // guarded by read_mutex_
-  uint64_t position_ = 0;                     // guarded by read_mutex_
-  size_t source_ = 0;                         // guarded by read_mutex_; which of them is read
+  Mutex queue_mutex_;
+  std::deque<Wanted> waiting_ MR_GUARDED_BY(queue_mutex_);
+  Mutex read_mutex_;
+  std::unique_ptr<shard::ShardInput> input_ MR_GUARDED_BY(read_mutex_);
+  uint64_t position_ MR_GUARDED_BY(read_mutex_) = 0;
+  size_t source_ MR_GUARDED_BY(read_mutex_) = 0;  // which of them is read
 };
 
 Fetcher::Fetcher(const Catalogue& catalogue, unsigned threads, BlockCache* cache, Meters& meters)
@@ -119,7 +120,7 @@ Fetcher::~Fetcher() {
 
 void Fetcher::submit(std::function<void()> job, std::shared_ptr<Chunk> chunk) {
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!stopped_) {
       jobs_.push_back({std::move(job), std::move(chunk)});
       chunk = nullptr;
@@ -157,7 +158,7 @@ void Fetcher::fetch(const std::shared_ptr<Stream>& stream, const Stretch& stretc
 void Fetcher::stop() {
   std::deque<Job> left;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopped_ = true;
     left.swap(jobs_);
   }
@@ -172,8 +173,8 @@ void Fetcher::run() {
   while (true) {
     Job job;
     {
-      std::unique_lock lock(mutex_);
-      filled_.wait(lock, [&] { return stopped_ || !jobs_.empty(); });
+      UniqueLock lock(mutex_);
+      filled_.wait(lock, [&]() MR_REQUIRES(mutex_) { return stopped_ || !jobs_.empty(); });
       if (stopped_) return;
       job = std::move(jobs_.front());
       jobs_.pop_front();
@@ -228,27 +229,22 @@ Status Fetcher::fill_from(const Source& source, const Stretch& stretch, std::spa
 
 Status Fetcher::fill_from_file(const Source& source, const Stretch& stretch, std::span<std::byte> into) {
   const std::shared_ptr<File> file = MR_TRY(open_file(source.name));
-  uint64_t at = stretch.offset;
-  while (!into.empty()) {
-    const size_t got = MR_TRY(file->read_at(at, into));
-    if (got == 0)
-      return make_error(Code::kTruncated, "{} ends at byte {}: it was cut since it was indexed", source.name,
-                        at);
-    at += got;
-    into = into.subspan(got);
-  }
+  const size_t got = MR_TRY(file->read_at(stretch.offset, into));
+  if (got < into.size())
+    return make_error(Code::kTruncated, "{} ends at byte {}: it was cut since it was indexed", source.name,
+                      stretch.offset + got);
   return {};
 }
 
 Result<std::shared_ptr<File>> Fetcher::open_file(const std::string& path) {
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (const auto& [name, file] : open_files_) {
       if (name == path) return file;
     }
   }
   auto file = std::make_shared<File>(MR_TRY(File::open_read(path)));
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   open_files_.emplace_front(path, file);
   if (open_files_.size() > kOpenFiles) open_files_.pop_back();
   return file;

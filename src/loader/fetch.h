@@ -5,17 +5,16 @@
 // Stream, whose chunks are filled in order. stop() fails what waits. Thread-safe.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <vector>
 
 #include "base/file.h"
+#include "base/mutex.h"
 #include "loader/cache.h"
 #include "loader/catalogue.h"
 #include "loader/chunk.h"
@@ -63,11 +62,12 @@ class Fetcher {
   transfer::Stores stores_;
   BlockCache* const cache_;
   Meters& meters_;
-  std::mutex mutex_;
-  std::condition_variable filled_;
-  std::deque<Job> jobs_;                                                  // guarded by mutex_
-  std::deque<std::pair<std::string, std::shared_ptr<File>>> open_files_;  // guarded by mutex_; latest first
-  bool stopped_ = false;                                                  // guarded by mutex_
+  Mutex mutex_;
+  ConditionVariable filled_;
+  std::deque<Job> jobs_ MR_GUARDED_BY(mutex_);
+  std::deque<std::pair<std::string, std::shared_ptr<File>>> open_files_
+      MR_GUARDED_BY(mutex_);  // latest first
+  bool stopped_ MR_GUARDED_BY(mutex_) = false;
   std::vector<std::jthread> threads_;
 };
 

@@ -9,6 +9,7 @@
 #include <ranges>
 
 #include "base/hash.h"
+#include "base/mutex.h"
 #include "base/random.h"
 
 namespace millrace::loader {
@@ -38,7 +39,7 @@ Result<std::shared_ptr<PixelKeep>> PixelKeep::open(const Options& options) {
 void PixelKeep::insert(const Name& name, Kept kept) {
   const uint64_t size = kept.byte_count();
   Part& part = part_of(name);
-  std::lock_guard lock(part.mutex);
+  const MutexLock lock(part.mutex);
   if (part.kept.emplace(name, std::move(kept)).second) bytes_ += size;
 }
 
@@ -49,7 +50,7 @@ size_t PixelKeep::NameHash::operator()(const Name& name) const {
 uint64_t PixelKeep::images() const {
   uint64_t total = 0;
   for (const Part& part : parts_) {
-    std::lock_guard lock(part.mutex);
+    const MutexLock lock(part.mutex);
     total += part.kept.size();
   }
   return total;
@@ -58,7 +59,7 @@ uint64_t PixelKeep::images() const {
 std::optional<decode::PixelsView> PixelKeep::find(SampleRef sample, size_t field) {
   const Name name{sample, field};
   Part& part = part_of(name);
-  std::lock_guard lock(part.mutex);
+  const MutexLock lock(part.mutex);
   const auto found = part.kept.find(name);
   if (found == part.kept.end()) return std::nullopt;
   Kept& kept = found->second;

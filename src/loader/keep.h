@@ -10,11 +10,11 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <unordered_map>
 
+#include "base/mutex.h"
 #include "base/result.h"
 #include "decode/pixels.h"
 #include "loader/catalogue.h"
@@ -62,8 +62,8 @@ class PixelKeep {
     uint64_t byte_count() const { return uint64_t{size.width} * size.height * decode::count(channels); }
   };
   struct Part {
-    mutable std::mutex mutex;
-    std::unordered_map<Name, Kept, NameHash> kept;  // guarded by mutex
+    mutable Mutex mutex;
+    std::unordered_map<Name, Kept, NameHash> kept MR_GUARDED_BY(mutex);
   };
 
   explicit PixelKeep(Options options) : options_(std::move(options)) {}

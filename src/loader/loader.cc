@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/mutex.h"
 #include "base/threads.h"
 #include "loader/stream_plan.h"
 
@@ -89,11 +90,17 @@ Result<std::unique_ptr<Loader>> Loader::open(std::shared_ptr<const Catalogue> ca
   loader->threads_ = settled.threads == 0 ? cores : settled.threads;
   loader->fetcher_ = std::make_unique<Fetcher>(*loader->catalogue_, loader->fetch_threads_,
                                                loader->cache_.get(), loader->meters_);
-  loader->is_warm_ = !loader->catalogue_->is_local();
-  for (unsigned i = 0; i < loader->threads_; ++i)
-    loader->workers_.emplace_back([&own = *loader] { own.within_memory([&] { own.work(); }); });
-  loader->planner_ = std::jthread([&own = *loader] { own.within_memory([&] { own.plan(); }); });
+  loader->start_threads();
   return loader;
+}
+
+void Loader::start_threads() {
+  const MutexLock lock(mutex_);
+  is_warm_ = !catalogue_->is_local();
+  const MutexLock joining(joining_);
+  for (unsigned i = 0; i < threads_; ++i)
+    workers_.emplace_back([this] { within_memory([this] { work(); }); });
+  planner_ = std::jthread([this] { within_memory([this] { plan(); }); });
 }
 
 Loader::~Loader() {
@@ -108,11 +115,11 @@ void Loader::wake_all() {
 
 void Loader::stop() {
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopped_ = true;
   }
   wake_all();
-  const std::lock_guard joining(joining_);
+  const MutexLock joining(joining_);
   if (fetcher_) fetcher_->stop();
   if (planner_.joinable()) planner_.join();
   workers_.clear();
@@ -123,7 +130,7 @@ void Loader::within_memory(const std::function<void()>& run) {
   try {
     run();
   } catch (const std::bad_alloc&) {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     plan_failure_ = out_of_memory();
     all_planned_ = true;
     planned_.clear();
@@ -177,7 +184,7 @@ void Loader::plan() {
       const uint64_t end = steady_ns();
       meters_.plan.busy_ns += end - begun;
       if (meters_.trace != nullptr) meters_.trace->add("plan", begun, end);
-      std::unique_lock lock(mutex_);
+      UniqueLock lock(mutex_);
       if (!planned) {
         plan_failure_ = planned.take_error();
         all_planned_ = true;
@@ -205,14 +212,14 @@ void Loader::plan() {
       if (stopped_) return;
     }
   }
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   all_planned_ = true;
   wake_all();
 }
 
 // The earliest batch with slots to fill; a new one where memory allows.
 std::shared_ptr<Assembly> Loader::take_assembly() {
-  std::unique_lock lock(mutex_);
+  UniqueLock lock(mutex_);
   while (true) {
     if (stopped_) return nullptr;
     for (const Slot& slot : under_way_) {
@@ -241,7 +248,7 @@ std::shared_ptr<Assembly> Loader::take_assembly() {
   }
 }
 
-void Loader::wait_for_work(std::unique_lock<std::mutex>& lock) {
+void Loader::wait_for_work(UniqueLock& lock) {
   const bool waits_for_consumer = !planned_.empty();
   const uint64_t begun = steady_ns();
   if (waits_for_consumer && !lookout_ns_ && step_ns_ >= kLongStepNs) {
@@ -264,7 +271,7 @@ void Loader::work() {
   while (const auto assembly = take_assembly()) {
     if (!assembly->work(*filling_, scratch, stopped_)) continue;
     Finished finished = assembly->finish(*filling_);
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     planned_bytes_ -= finished.bytes;
     for (Slot& slot : under_way_) {
       if (slot.assembly != assembly) continue;
@@ -281,10 +288,11 @@ bool Loader::at_end() const {
 }
 
 bool Loader::wait(uint64_t ms) {
-  std::unique_lock lock(mutex_);
+  UniqueLock lock(mutex_);
   if (has_answer()) return true;
   const uint64_t begun = steady_ns();
-  const bool settled = ready_.wait_for(lock, std::chrono::milliseconds(ms), [&] { return has_answer(); });
+  const bool settled = ready_.wait_for(lock, std::chrono::milliseconds(ms),
+                                       [&]() MR_REQUIRES(mutex_) { return has_answer(); });
   const uint64_t end = steady_ns();
   meters_.deliver.busy_ns += end - begun;
   if (meters_.trace != nullptr) meters_.trace->add("wait for batch", begun, end);
@@ -300,7 +308,7 @@ bool Loader::finds_room_alone() const {
 Result<std::shared_ptr<Batch>> Loader::next() {
   while (!wait(1000)) {
   }
-  std::unique_lock lock(mutex_);
+  UniqueLock lock(mutex_);
   if (stopped_) return stopped();
   if (at_end() && plan_failure_ && !has_failed_) {
     has_failed_ = true;
@@ -333,7 +341,7 @@ Result<std::shared_ptr<Batch>> Loader::next() {
 }
 
 std::vector<Fault> Loader::faults() const {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return faults_;
 }
 

@@ -9,16 +9,15 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <thread>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/result.h"
 #include "loader/assemble.h"
 #include "loader/batch.h"
@@ -83,14 +82,16 @@ class Loader {
  private:
   Loader(std::shared_ptr<const Catalogue> catalogue, Recipe recipe, const Start& start,
          Companions companions);
-  // With mutex_.
-  bool at_end() const;
-  bool has_batch() const { return !under_way_.empty() && under_way_.front().finished.has_value(); }
-  bool has_answer() const { return stopped_ || has_failed_ || at_end() || has_batch(); }
-  bool finds_room_alone() const;
+  bool at_end() const MR_REQUIRES(mutex_);
+  bool has_batch() const MR_REQUIRES(mutex_) {
+    return !under_way_.empty() && under_way_.front().finished.has_value();
+  }
+  bool has_answer() const MR_REQUIRES(mutex_) { return stopped_ || has_failed_ || at_end() || has_batch(); }
+  bool finds_room_alone() const MR_REQUIRES(mutex_);
   bool fits(uint64_t more) const { return pool_->committed() + more <= recipe_.memory; }
-  void wait_for_work(std::unique_lock<std::mutex>& lock);
+  void wait_for_work(UniqueLock& lock) MR_REQUIRES(mutex_);
   void wake_all();
+  void start_threads();
   std::unique_ptr<BatchSource> open_epoch(uint64_t epoch);
   void plan();
   void work();
@@ -116,31 +117,32 @@ class Loader {
     std::shared_ptr<Assembly> assembly;  // until it is finished
     std::optional<Finished> finished;    // made by whoever filled the last slot: next() only takes it
   };
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   // Who is woken when: each change wakes only those whom it concerns, and the consumer one thread at most:
   // waking costs it some 10 us, so where its steps are long a worker that waits for room looks by itself.
-  std::condition_variable demand_;  // the planner: more may be planned
-  std::condition_variable work_;    // the workers: something was planned, or a batch was taken
-  std::condition_variable ready_;   // the consumer: the next batch is complete, or there is none
-  std::deque<BatchPlan> planned_;   // guarded by mutex_, as all below; waiting for memory to fill
-  std::deque<Slot> under_way_;      // in order; the front goes to the consumer next
-  uint64_t planned_bytes_ = 0;      // encoded bytes of both
-  bool all_planned_ = false;
+  ConditionVariable demand_;  // the planner: more may be planned
+  ConditionVariable work_;    // the workers: something was planned, or a batch was taken
+  ConditionVariable ready_;   // the consumer: the next batch is complete, or there is none
+  std::deque<BatchPlan> planned_ MR_GUARDED_BY(mutex_);  // waiting for memory to fill
+  std::deque<Slot> under_way_ MR_GUARDED_BY(mutex_);     // in order; the front goes to the consumer next
+  uint64_t planned_bytes_ MR_GUARDED_BY(mutex_) = 0;     // encoded bytes of both
+  bool all_planned_ MR_GUARDED_BY(mutex_) = false;
   // From files nothing is fetched ahead before the first batch has all it needs: it would only have to share
   // the processor. From a store the way is long, and what comes later is asked for at once.
-  bool is_warm_ = false;
-  bool has_begun_ = false;             // with the first batch
+  bool is_warm_ MR_GUARDED_BY(mutex_) = false;
+  bool has_begun_ MR_GUARDED_BY(mutex_) = false;  // with the first batch
   std::atomic<bool> stopped_ = false;  // set with mutex_; workers look at it between samples without
-  bool has_failed_ = false;
-  std::optional<Error> plan_failure_;  // comes behind all that was planned before
-  std::vector<Fault> faults_;
-  uint64_t taken_ns_ = begun_ns_;       // when the consumer took the last batch
-  uint64_t step_ns_ = 0;                // from the batch before to that
-  std::optional<uint64_t> lookout_ns_;  // how soon a worker that waits for room looks; none: nobody does
+  bool has_failed_ MR_GUARDED_BY(mutex_) = false;
+  std::optional<Error> plan_failure_ MR_GUARDED_BY(mutex_);  // comes behind all that was planned before
+  std::vector<Fault> faults_ MR_GUARDED_BY(mutex_);
+  uint64_t taken_ns_ MR_GUARDED_BY(mutex_) = begun_ns_;  // when the consumer took the last batch
+  uint64_t step_ns_ MR_GUARDED_BY(mutex_) = 0;           // from the batch before to that
+  std::optional<uint64_t> lookout_ns_
+      MR_GUARDED_BY(mutex_);  // how soon a worker that waits for room looks; none: nobody does
 
-  std::mutex joining_;  // whoever stops second waits for the first
-  std::vector<std::jthread> workers_;
-  std::jthread planner_;
+  Mutex joining_;  // whoever stops second waits for the first
+  std::vector<std::jthread> workers_ MR_GUARDED_BY(joining_);
+  std::jthread planner_ MR_GUARDED_BY(joining_);
 };
 
 }  // namespace millrace::loader

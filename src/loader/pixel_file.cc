@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -12,6 +11,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "base/file_lock.h"
 #include "base/hash.h"
 
 namespace millrace::loader {
@@ -109,11 +109,12 @@ Status PixelFile::take_file() {
     const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
     if (descriptor < 0) return make_system_error(errno, "opening " + path);
     File file(descriptor, path);
-    if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0) {
+    auto locked = try_lock(file);
+    if (locked) {
       file_ = std::move(file);
       return {};
     }
-    if (errno != EWOULDBLOCK) return make_system_error(errno, "locking " + path);
+    if (locked.error().code() != Code::kUnavailable) return locked.take_error();
   }
   return make_error(Code::kUnavailable, "{} processes keep images of this data there already", kMostFiles);
 }

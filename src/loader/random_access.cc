@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "base/mutex.h"
+
 namespace millrace::loader {
 
 namespace {
@@ -28,6 +30,7 @@ Result<std::unique_ptr<RandomAccess>> RandomAccess::open(std::shared_ptr<const C
     return make_error(Code::kInvalid, "samples by number need indexed shards, these are streamed");
   std::unique_ptr<RandomAccess> access(new RandomAccess(std::move(catalogue), std::move(recipe)));
   access->filling_ = MR_TRY(Filling::make(*access->catalogue_, access->recipe_, nullptr, access->meters_));
+  const MutexLock lock(access->mutex_);
   access->start_fetching();
   return access;
 }
@@ -38,7 +41,7 @@ void RandomAccess::start_fetching() {
 
 Status RandomAccess::wait_for(const BatchPlan& plan, const std::function<bool()>& goes_on) {
   constexpr uint64_t kLookMs = 100;
-  const auto wait = [&](const Element& element) -> Status {
+  const auto wait = [&](const Element& element) MR_REQUIRES(mutex_) -> Status {
     while (!element.chunk->wait(kLookMs)) {
       if (goes_on()) continue;
       start_fetching();  // the old one's connections are cut
@@ -55,7 +58,7 @@ Status RandomAccess::wait_for(const BatchPlan& plan, const std::function<bool()>
 
 Result<std::shared_ptr<Batch>> RandomAccess::get(std::span<const uint64_t> numbers, uint64_t epoch,
                                                  const std::function<bool()>& goes_on) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   BatchPlan plan;
   plan.epoch = epoch;
   for (const uint64_t number : numbers) {

@@ -6,9 +6,9 @@
 
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <span>
 
+#include "base/mutex.h"
 #include "loader/assemble.h"
 #include "loader/fetch.h"
 
@@ -26,8 +26,8 @@ class RandomAccess {
 
  private:
   RandomAccess(std::shared_ptr<const Catalogue> catalogue, Recipe recipe);
-  Status wait_for(const BatchPlan& plan, const std::function<bool()>& goes_on);
-  void start_fetching();
+  Status wait_for(const BatchPlan& plan, const std::function<bool()>& goes_on) MR_REQUIRES(mutex_);
+  void start_fetching() MR_REQUIRES(mutex_);
 
   const std::shared_ptr<const Catalogue> catalogue_;
   const Recipe recipe_;
@@ -35,9 +35,9 @@ class RandomAccess {
   const std::shared_ptr<MemoryPool> pool_;
   std::vector<uint64_t> starts_;  // number of each shard's first sample; one more at the end
   std::unique_ptr<Filling> filling_;
-  std::mutex mutex_;                  // one caller at a time
-  std::unique_ptr<Fetcher> fetcher_;  // guarded by mutex_
-  Scratch scratch_;                   // guarded by mutex_
+  Mutex mutex_;  // one caller at a time
+  std::unique_ptr<Fetcher> fetcher_ MR_GUARDED_BY(mutex_);
+  Scratch scratch_ MR_GUARDED_BY(mutex_);
 };
 
 }  // namespace millrace::loader

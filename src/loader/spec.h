@@ -3,7 +3,8 @@
 //   image:jpg;png:size=224,crop=random_resized,flip,normalize=imagenet,layout=CHW label:cls bytes:json
 //
 // Words are separated by blanks. A word is kind:fields:options; of the fields, separated by semicolons, the
-// first that a sample has is taken. Kinds: image, label, bytes, array, key.
+// first that a sample has is taken. Kinds: image (options: loader/image_description.h), label, bytes, array,
+// key.
 #pragma once
 
 #include <string_view>
@@ -15,7 +16,5 @@ namespace millrace::loader {
 
 Result<std::vector<FieldSpec>> parse_fields(std::string_view text);
 Result<FieldKind> parse_kind(std::string_view text);
-// size=224, crop=random_resized, flip …; a value may be empty.
-Status set_image_option(decode::TransformSpec& image, std::string_view name, std::string_view value);
 
 }  // namespace millrace::loader

@@ -3,6 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+#include <string>
+
+#include "loader/image_description.h"
+
 namespace millrace::loader {
 namespace {
 
@@ -27,6 +32,23 @@ TEST(SpecTest, SizesMayDiffer) {
   const auto fields = parse_fields("image:jpg:size=320x200,crop=random");
   ASSERT_TRUE(fields.has_value()) << fields.error().message();
   EXPECT_EQ(fields->front().image.size, (decode::Size{320, 200}));
+}
+
+// The words that Dataset.image(size=…) of Python hands over: tests/python/test_image_options.py.
+TEST(SpecTest, MeansWhatPythonMeans) {
+  for (const auto& [spec, words] : std::map<std::string, std::map<std::string, std::string>>{
+           {"image:jpg", {}},
+           {"image:jpg:size=224", {{"size", "224x224"}}},
+           {"image:jpg:size=320x200,crop=none,flip", {{"size", "320x200"}, {"crop", "none"}, {"flip", ""}}},
+           {"image:jpg:size=224,normalize=imagenet", {{"size", "224x224"}, {"normalize", "imagenet"}}}}) {
+    const auto fields = parse_fields(spec);
+    ASSERT_TRUE(fields.has_value()) << fields.error().message();
+    ImageDescription image;
+    for (const auto& [name, value] : words) ASSERT_TRUE(image.set(name, value).has_value());
+    ASSERT_TRUE(image.set("layout", "HWC").has_value());
+    ASSERT_TRUE(image.set("channels", "rgb").has_value());
+    EXPECT_EQ(fields->front().image, image.finish().take()) << spec;
+  }
 }
 
 TEST(SpecTest, SaysWhatItDoesNotKnow) {

@@ -6,10 +6,12 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/mutex.h"
+
 namespace millrace::loader {
 
 void Trace::add(std::string_view what, uint64_t begin_ns, uint64_t end_ns) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (spans_.size() == kMostSpans) {
     ++left_out_;
     return;
@@ -18,12 +20,12 @@ void Trace::add(std::string_view what, uint64_t begin_ns, uint64_t end_ns) {
 }
 
 void Trace::name_thread(std::string_view role) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   roles_[::gettid()] = role;
 }
 
 std::string Trace::json() const {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   uint64_t start = UINT64_MAX;
   for (const Span& span : spans_) start = std::min(start, span.begin_ns);
   nlohmann::ordered_json events = nlohmann::ordered_json::array();

@@ -6,10 +6,11 @@
 
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "base/mutex.h"
 
 namespace millrace::loader {
 
@@ -31,10 +32,10 @@ class Trace {
     uint64_t end_ns;
     int thread;
   };
-  mutable std::mutex mutex_;
-  std::vector<Span> spans_;                // guarded by mutex_
-  uint64_t left_out_ = 0;                  // guarded by mutex_
-  std::map<int, std::string_view> roles_;  // by thread; guarded by mutex_
+  mutable Mutex mutex_;
+  std::vector<Span> spans_ MR_GUARDED_BY(mutex_);
+  uint64_t left_out_ MR_GUARDED_BY(mutex_) = 0;
+  std::map<int, std::string_view> roles_ MR_GUARDED_BY(mutex_);  // by thread
 };
 
 }  // namespace millrace::loader

@@ -2,8 +2,8 @@
 #include "net/aws_chunked.h"
 
 #include <algorithm>
-#include <charconv>
 
+#include "base/number.h"
 #include "base/text.h"
 
 namespace millrace::net {
@@ -80,10 +80,9 @@ Result<AwsChunkedDecoder::Step> AwsChunkedDecoder::take_line(std::string_view in
 Status AwsChunkedDecoder::take_chunk_line(std::string_view line) {
   const size_t digits = std::min(line.find(';'), line.size());
   const std::string_view size = trim(line.substr(0, digits));
-  const auto [end, failure] = std::from_chars(size.data(), size.data() + size.size(), left_, 16);
-  if (size.empty() || size.size() > kMaxSizeDigits || failure != std::errc{} ||
-      end != size.data() + size.size())
-    return bad_form("the size of a chunk is not a hex number");
+  const auto bytes = parse_number<uint64_t>(size, 16);
+  if (!bytes || size.size() > kMaxSizeDigits) return bad_form("the size of a chunk is not a hex number");
+  left_ = *bytes;
   signature_.clear();
   std::string_view rest = line.substr(digits);
   while (!rest.empty()) {

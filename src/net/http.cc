@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstring>
 
 #include "base/clock.h"
+#include "base/number.h"
 #include "base/text.h"
 
 namespace millrace::net {
@@ -110,12 +110,9 @@ Status take_header(RequestHead& head, std::string_view name, std::string_view va
       break;
     case 14:
       if (equal_names(name, "content-length")) {
-        uint64_t length = 0;
-        const auto [end, problem] = std::from_chars(value.data(), value.data() + value.size(), length);
-        if (value.empty() || problem != std::errc() || end != value.data() + value.size()) {
-          return bad("Content-Length is not a number");
-        }
-        if (head.content_length && *head.content_length != length)
+        const auto length = parse_number<uint64_t>(value);
+        if (!length) return bad("Content-Length is not a number");
+        if (head.content_length && *head.content_length != *length)
           return bad("two different Content-Lengths");
         head.content_length = length;
       }

@@ -5,6 +5,8 @@
 
 #include <chrono>
 
+#include "base/mutex.h"
+
 namespace millrace::net {
 
 Error cut_off() {
@@ -13,7 +15,7 @@ Error cut_off() {
 
 void Lifeline::cut() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     cut_ = true;
     for (const int descriptor : sockets_) ::shutdown(descriptor, SHUT_RDWR);
   }
@@ -21,20 +23,21 @@ void Lifeline::cut() {
 }
 
 Status Lifeline::pause(int64_t ms) {
-  std::unique_lock lock(mutex_);
-  if (was_cut_.wait_for(lock, std::chrono::milliseconds(ms), [&] { return cut_; })) return cut_off();
+  UniqueLock lock(mutex_);
+  if (was_cut_.wait_for(lock, std::chrono::milliseconds(ms), [&]() MR_REQUIRES(mutex_) { return cut_; }))
+    return cut_off();
   return {};
 }
 
 bool Lifeline::attach(int descriptor) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (cut_) return false;
   sockets_.insert(descriptor);
   return true;
 }
 
 void Lifeline::detach(int descriptor) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   sockets_.erase(descriptor);
 }
 

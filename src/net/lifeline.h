@@ -4,11 +4,10 @@
 // and lets nothing be opened any more: every call then fails soon with kCancelled. Thread-safe; for good.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
-#include <mutex>
 #include <unordered_set>
 
+#include "base/mutex.h"
 #include "base/result.h"
 
 namespace millrace::net {
@@ -24,10 +23,10 @@ class Lifeline {
   void detach(int descriptor);
 
  private:
-  std::mutex mutex_;
-  std::condition_variable was_cut_;
-  std::unordered_set<int> sockets_;  // guarded by mutex_
-  bool cut_ = false;                 // guarded by mutex_
+  Mutex mutex_;
+  ConditionVariable was_cut_;
+  std::unordered_set<int> sockets_ MR_GUARDED_BY(mutex_);
+  bool cut_ MR_GUARDED_BY(mutex_) = false;
 };
 
 Error cut_off();

@@ -10,6 +10,7 @@
 
 #include "base/assert.h"
 #include "base/clock.h"
+#include "base/mutex.h"
 
 namespace millrace::net {
 
@@ -51,6 +52,7 @@ Loop::Loop(uint64_t busy_wait_us)
 
 Loop::~Loop() {
   while (!roots_.empty()) std::coroutine_handle<>::from_address(*roots_.begin()).destroy();
+  for (const std::function<void()>& work : at_end_) work();
   ::close(wake_);
   ::close(epoll_);
 }
@@ -82,7 +84,7 @@ void Loop::cancel(Watch& watch) {
 void Loop::post(std::function<void()> work) {
   bool first = false;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     first = posts_.empty();
     posts_.push_back(std::move(work));
   }
@@ -103,7 +105,7 @@ void Loop::take_posts() {
   static_cast<void>(got);
   std::vector<std::function<void()>> taken;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     taken.swap(posts_);
   }
   for (std::function<void()>& work : taken) work();
@@ -146,7 +148,9 @@ void Loop::take_events(int timeout_ms) {
     }
     // An earlier event of this round may have ended this connection.
     if (!gone_.empty() && gone_.contains(watch)) continue;
-    if ((event.events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) watch->hung_up = true;
+    // A peer that only stopped sending may still read, at its own pace: to the writer that is no event.
+    if ((event.events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) watch->read_ended = true;
+    if ((event.events & (EPOLLHUP | EPOLLERR)) != 0) watch->hung_up = true;
     if ((event.events & EPOLLIN) != 0) watch->readable = true;
     if ((event.events & EPOLLOUT) != 0) watch->writable = true;
     if (watch->notify) {
@@ -154,7 +158,8 @@ void Loop::take_events(int timeout_ms) {
       ++others;
       continue;
     }
-    if (watch->reader && (watch->readable || watch->hung_up)) std::exchange(watch->reader, nullptr).resume();
+    if (watch->reader && (watch->readable || watch->read_ended))
+      std::exchange(watch->reader, nullptr).resume();
     if (!gone_.empty() && gone_.contains(watch)) continue;
     if (watch->writer && (watch->writable || watch->hung_up)) std::exchange(watch->writer, nullptr).resume();
     const bool is_gone = !gone_.empty() && gone_.contains(watch);
@@ -169,13 +174,25 @@ void Loop::take_turns() {
   for (const std::coroutine_handle<> waiting : std::exchange(turns_, {})) waiting.resume();
 }
 
+// Rounded up: a timer is never early.
+int Loop::ms_to_wait(uint64_t now_us) const {
+  constexpr uint64_t kMostUs = 1'000'000;
+  if (!turns_.empty() || timers_.first_us() <= now_us) return 0;
+  return static_cast<int>((std::min(timers_.first_us() - now_us, kMostUs) + 999) / 1000);
+}
+
 void Loop::run() {
   constexpr uint64_t kSecondUs = 1'000'000;
-  uint64_t last_second = steady_us();
+  uint64_t now = steady_us();
+  uint64_t last_second = now;
   while (!stopped_.load(std::memory_order_relaxed)) {
-    take_events(turns_.empty() ? 1000 : 0);
+    take_events(ms_to_wait(now));
     take_turns();
-    const uint64_t now = steady_us();
+    now = steady_us();
+    if (timers_.first_us() <= now) {
+      gone_.clear();
+      timers_.fire(now);
+    }
     if (now - last_second < kSecondUs) continue;
     last_second = now;
     gone_.clear();

@@ -1,4 +1,4 @@
-// Loop: one thread's sockets and coroutines over epoll.
+// Loop: one thread's sockets, timers and coroutines over epoll.
 //
 // Edge-triggered: a socket is registered once, and a Watch remembers whether trying may succeed, so that a
 // request costs one receive, one send and a share of one epoll_wait. Everything but post() belongs to the
@@ -16,14 +16,15 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <unordered_set>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/result.h"
 #include "net/task.h"
+#include "net/timer.h"
 
 namespace millrace::net {
 
@@ -32,9 +33,10 @@ struct Watch {
   int descriptor = -1;
   bool readable = true;  // may be: an attempt has not said otherwise since the last event
   bool writable = true;
-  bool hung_up = false;    // the peer has closed or failed: every attempt will tell
-  bool cancelled = false;  // waiting ends at once
-  bool in_body = false;    // what it waits for is more of a long body
+  bool read_ended = false;  // the peer sends nothing more: every attempt to receive will tell
+  bool hung_up = false;     // both directions have ended or failed: every attempt to send will tell too
+  bool cancelled = false;   // waiting ends at once
+  bool in_body = false;     // what it waits for is more of a long body
   std::coroutine_handle<> reader;
   std::coroutine_handle<> writer;
   std::function<void()> notify;  // instead of a coroutine, for listening sockets
@@ -58,12 +60,16 @@ class Loop {
   void cancel(Watch& watch);
   // Called about once a second.
   void each_second(std::function<void()> work) { each_second_ = std::move(work); }
+  // Called when the loop goes, after its tasks: for what keeps sockets or timers of the loop between tasks.
+  void at_end(std::function<void()> work) { at_end_.push_back(std::move(work)); }
+  TimerHeap& timers() { return timers_; }
 
   struct Wait {
     Watch& watch;
     std::coroutine_handle<>& place;
     const bool& ready;
-    bool await_ready() const noexcept { return ready || watch.cancelled || watch.hung_up; }
+    const bool& ended;
+    bool await_ready() const noexcept { return ready || watch.cancelled || ended; }
     void await_suspend(std::coroutine_handle<> waiting) noexcept { place = waiting; }
     void await_resume() noexcept {}
   };
@@ -75,8 +81,8 @@ class Loop {
     void await_resume() noexcept {}
   };
   Turn next_turn() { return {*this}; }
-  static Wait until_readable(Watch& watch) { return {watch, watch.reader, watch.readable}; }
-  static Wait until_writable(Watch& watch) { return {watch, watch.writer, watch.writable}; }
+  static Wait until_readable(Watch& watch) { return {watch, watch.reader, watch.readable, watch.read_ended}; }
+  static Wait until_writable(Watch& watch) { return {watch, watch.writer, watch.writable, watch.hung_up}; }
 
  private:
   struct Root;
@@ -85,6 +91,7 @@ class Loop {
   int wait_for_events(std::span<epoll_event> events, int timeout_ms);
   void take_posts();
   void take_turns();
+  int ms_to_wait(uint64_t now_us) const;
   static Root run_root(Loop& loop, Task<void> task);
 
   const uint64_t busy_wait_us_;
@@ -95,11 +102,13 @@ class Loop {
   int wake_ = -1;
   std::atomic<bool> stopped_ = false;
   std::function<void()> each_second_;
+  std::vector<std::function<void()>> at_end_;
+  TimerHeap timers_;  // goes after the roots: their frames hold timers
   std::unordered_set<void*> roots_;
   std::vector<std::coroutine_handle<>> turns_;  // go on after the next events
   std::unordered_set<const Watch*> gone_;       // unwatched while events are dealt out
-  std::mutex mutex_;
-  std::vector<std::function<void()>> posts_;  // guarded by mutex_
+  Mutex mutex_;
+  std::vector<std::function<void()>> posts_ MR_GUARDED_BY(mutex_);
 };
 
 // Waits for what another thread answers by a callback: `start` is given the function to call with the answer,

@@ -289,6 +289,32 @@ TEST(LoopTest, ACancelledWaitEndsAtOnce) {
   EXPECT_EQ(received, "(cancelled)");
 }
 
+Task<void> write_until_full_then_wait(Watch* watch, bool* went_on) {
+  const std::string bytes(1 << 16, 'x');
+  while (::send(watch->descriptor, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT) > 0) {
+  }
+  watch->writable = false;
+  co_await Loop::until_writable(*watch);
+  *went_on = true;
+}
+
+TEST(LoopTest, APeerThatStoppedSendingIsStillWaitedForByTheWriter) {
+  Pair pair;
+  Loop loop;
+  Watch watch;
+  watch.descriptor = pair.ends[0];
+  ASSERT_TRUE(loop.watch(watch));
+  bool went_on = false;
+  ::shutdown(pair.ends[1], SHUT_WR);
+  std::string received;
+  loop.spawn(read_all(&loop, &watch, &received));  // sees the end of what the peer sends, and stops the loop
+  ASSERT_TRUE(loop.watch(watch));
+  watch.read_ended = true;
+  loop.spawn(write_until_full_then_wait(&watch, &went_on));
+  EXPECT_FALSE(went_on) << "the buffer is full, and the peer may yet read";
+  loop.unwatch(watch);
+}
+
 TEST(LoopTest, WhatIsNoSocketIsNotWatched) {
   Loop loop;
   Watch watch;

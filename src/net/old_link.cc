@@ -1,8 +1,8 @@
 // Signature version 2, as far as presigned links go.
 #include <algorithm>
-#include <charconv>
 #include <map>
 
+#include "base/number.h"
 #include "net/digest.h"
 #include "net/signing.h"
 #include "net/url.h"
@@ -90,12 +90,9 @@ std::optional<OldLink> find_old_link(const SignedRequest& request) {
     if (name == "AWSAccessKeyId") link.access_key = value;
     if (name == "Signature") link.signature = value;
     if (name != "Expires") continue;
-    int64_t seconds = 0;
-    const auto [end, problem] = std::from_chars(value.data(), value.data() + value.size(), seconds);
-    if (problem != std::errc() || end != value.data() + value.size() || seconds < 0 ||
-        seconds > INT64_MAX / 1000)
-      return std::nullopt;
-    link.expires_ms = seconds * 1000;
+    const auto seconds = parse_number<int64_t>(value);
+    if (!seconds || *seconds < 0 || *seconds > INT64_MAX / 1000) return std::nullopt;
+    link.expires_ms = *seconds * 1000;
   }
   if (link.access_key.empty() || link.signature.empty() || link.expires_ms == 0) return std::nullopt;
   return link;

@@ -2,9 +2,10 @@
 #include "net/ranged.h"
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <thread>
+
+#include "base/number.h"
 
 namespace millrace::net {
 
@@ -24,13 +25,13 @@ struct ContentRange {
 std::optional<ContentRange> find_content_range(const std::string* text) {
   if (text == nullptr || !text->starts_with("bytes ")) return std::nullopt;
   ContentRange range;
-  const char* end = text->data() + text->size();
-  const auto first = std::from_chars(text->data() + 6, end, range.first);
-  if (first.ec != std::errc{}) return std::nullopt;
-  const size_t slash = text->find('/');
-  if (slash == std::string::npos) return std::nullopt;
-  uint64_t total = 0;
-  if (std::from_chars(text->data() + slash + 1, end, total).ec == std::errc{}) range.total = total;
+  std::string_view rest = std::string_view(*text).substr(6);
+  const auto first = take_number<uint64_t>(rest);
+  const size_t slash = rest.find('/');
+  if (!first || slash == std::string_view::npos) return std::nullopt;
+  range.first = *first;
+  rest.remove_prefix(slash + 1);
+  range.total = take_number<uint64_t>(rest);
   return range;
 }
 

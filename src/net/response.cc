@@ -2,9 +2,9 @@
 #include "net/response.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstring>
 
+#include "base/number.h"
 #include "base/text.h"
 
 namespace millrace::net {
@@ -21,13 +21,6 @@ Error bad_answer(std::string_view why) {
   return make_error(Code::kCorrupt, "the answer is not HTTP: {}", why);
 }
 
-std::optional<uint64_t> whole_number(std::string_view text) {
-  uint64_t value = 0;
-  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.empty() || failure != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
 }  // namespace
 
 const std::string* ResponseHead::find(std::string_view name) const {
@@ -42,7 +35,7 @@ Result<ResponseHead> parse_response_head(std::string_view text) {
   const size_t line_end = text.find('\n');
   const std::string_view line = trim(text.substr(0, line_end), kBlanks);
   if (!line.starts_with("HTTP/1.") || line.size() < 12 || line[8] != ' ') return bad_answer("no status line");
-  const auto status = whole_number(line.substr(9, 3));
+  const auto status = parse_number<uint64_t>(line.substr(9, 3));
   if (!status || *status < 100 || (line.size() > 12 && line[12] != ' ')) return bad_answer("no status");
   head.status = static_cast<int>(*status);
   head.keep_alive = line[7] != '0';
@@ -65,34 +58,45 @@ Result<ResponseHead> parse_response_head(std::string_view text) {
   return head;
 }
 
-Result<Response> Response::receive(std::unique_ptr<Wire> wire, std::string_view method, GiveBack give_back) {
-  Response response;
-  response.wire_ = std::move(wire);
-  response.give_back_ = std::move(give_back);
+Task<Result<AsyncResponse>> AsyncResponse::receive(Lease lease, std::string_view method,
+                                                   const Timeouts& timeouts, Keep keep) {
+  AsyncResponse response;
+  response.lease_ = std::move(lease);
+  response.keep_ = keep;
+  Stream& stream = *response.lease_.stream;
+  if (timeouts.first_byte_ms > 0) stream.set_read_patience(patience_us(timeouts.first_byte_ms));
   for (int interim = 0; interim < kMaxInterim; ++interim) {
-    size_t end = std::string::npos;
-    while ((end = response.buffer_.find("\r\n\r\n", response.used_)) == std::string::npos) {
-      if (response.buffer_.size() - response.used_ > kMaxHeadBytes) return bad_answer("its head is too long");
-      const size_t before = response.buffer_.size() - response.used_;
-      MR_TRY(response.fill());
-      if (response.buffer_.size() - response.used_ > before) continue;
-      if (before == 0)
-        return make_error(Code::kUnavailable, "the server closed the connection without an answer");
-      return make_error(Code::kUnavailable, "the connection was cut in the head of the answer");
-    }
-    const std::string_view text =
-        std::string_view(response.buffer_).substr(response.used_, end + 4 - response.used_);
-    response.head_ = MR_TRY(parse_response_head(text));
-    response.used_ = end + 4;
-    if (response.head_.status >= 200) {
-      MR_TRY(response.begin_body(method));
-      return response;
-    }
+    auto received = co_await response.receive_head();
+    if (!received) co_return received.take_error();
+    if (response.head_.status < 200) continue;
+    stream.set_read_patience(patience_us(timeouts.io_ms));
+    auto begun = response.begin_body(method);
+    if (!begun) co_return begun.take_error();
+    co_return response;
   }
-  return bad_answer("too many interim responses");
+  co_return bad_answer("too many interim responses");
 }
 
-Status Response::begin_body(std::string_view method) {
+Task<Status> AsyncResponse::receive_head() {
+  size_t end = std::string::npos;
+  while ((end = buffer_.find("\r\n\r\n", used_)) == std::string::npos) {
+    const size_t before = buffer_.size() - used_;
+    if (before > kMaxHeadBytes) co_return bad_answer("its head is too long");
+    auto filled = co_await fill();
+    if (!filled) co_return filled.take_error();
+    if (buffer_.size() - used_ > before) continue;
+    if (before == 0)
+      co_return make_error(Code::kUnavailable, "the server closed the connection without an answer");
+    co_return make_error(Code::kUnavailable, "the connection was cut in the head of the answer");
+  }
+  auto parsed = parse_response_head(std::string_view(buffer_).substr(used_, end + 4 - used_));
+  if (!parsed) co_return parsed.take_error();
+  head_ = parsed.take();
+  used_ = end + 4;
+  co_return Status();
+}
+
+Status AsyncResponse::begin_body(std::string_view method) {
   if (method == "HEAD" || head_.status == 204 || head_.status == 304) {
     end();
     return {};
@@ -105,7 +109,7 @@ Status Response::begin_body(std::string_view method) {
     return {};
   }
   if (const std::string* text = head_.find("content-length")) {
-    const auto bytes = whole_number(*text);
+    const auto bytes = parse_number<uint64_t>(*text);
     if (!bytes) return bad_answer("its length is not a number");
     framing_ = Framing::kLength;
     length_ = *bytes;
@@ -118,97 +122,109 @@ Status Response::begin_body(std::string_view method) {
   return {};
 }
 
-void Response::end() {
+void AsyncResponse::end() {
   framing_ = Framing::kNone;
   // More bytes than the answer has: the two sides are out of step.
-  if (wire_ && head_.keep_alive && used_ == buffer_.size() && give_back_) give_back_(std::move(wire_));
-  wire_.reset();
-  give_back_ = nullptr;
+  if (keep_ == Keep::kIfInStep && head_.keep_alive && used_ == buffer_.size()) lease_.keep();
+  lease_ = Lease();
 }
 
-Status Response::fill() {
+Task<Status> AsyncResponse::fill() {
   if (used_ == buffer_.size()) {
     buffer_.clear();
     used_ = 0;
   }
   const size_t have = buffer_.size();
   buffer_.resize(have + kFillBytes);
-  auto got = wire_->read_some(std::as_writable_bytes(std::span(buffer_)).subspan(have));
+  const std::span<std::byte> room = std::as_writable_bytes(std::span(buffer_)).subspan(have);
+  auto got = co_await lease_.stream->read_some(room);
   buffer_.resize(have + (got ? *got : 0));
-  if (!got) return got.take_error();
-  return {};
+  if (!got) co_return got.take_error();
+  co_return Status();
 }
 
-Result<size_t> Response::take(std::span<std::byte> into) {
-  if (used_ < buffer_.size()) {
-    const size_t size = std::min(into.size(), buffer_.size() - used_);
-    std::memcpy(into.data(), buffer_.data() + used_, size);
-    used_ += size;
-    return size;
-  }
-  return wire_->read_some(into);
+size_t AsyncResponse::take_buffered(std::span<std::byte> into) {
+  const size_t size = std::min(into.size(), buffer_.size() - used_);
+  std::memcpy(into.data(), buffer_.data() + used_, size);
+  used_ += size;
+  return size;
 }
 
-Result<size_t> Response::read_chunked(std::span<std::byte> into) {
+Task<Result<size_t>> AsyncResponse::read_chunked(std::span<std::byte> into) {
   while (!chunks_.finished()) {
     if (used_ == buffer_.size()) {
-      MR_TRY(fill());
+      auto filled = co_await fill();
+      if (!filled) co_return filled.take_error();
       if (used_ == buffer_.size())
-        return make_error(Code::kTruncated, "the connection was cut at byte {} of the body", received_);
+        co_return make_error(Code::kTruncated, "the connection was cut at byte {} of the body", received_);
     }
     auto step = chunks_.decode(std::string_view(buffer_).substr(used_, into.size()));
-    if (!step) return bad_answer(step.error().message());
+    if (!step) co_return bad_answer(step.error().message());
     if (!step->plain.empty()) std::memcpy(into.data(), step->plain.data(), step->plain.size());
     used_ += step->used;
-    if (!step->plain.empty()) return step->plain.size();
+    if (!step->plain.empty()) co_return step->plain.size();
   }
   end();
-  return size_t{0};
+  co_return size_t{0};
 }
 
-Result<size_t> Response::read_some(std::span<std::byte> into) {
+Task<Result<size_t>> AsyncResponse::read_some(std::span<std::byte> into) {
   MR_ASSERT(!into.empty());
-  size_t got = 0;
-  switch (framing_) {
-    case Framing::kNone:
-      return size_t{0};
-    case Framing::kChunked:
-      got = MR_TRY(read_chunked(into));
-      break;
-    case Framing::kLength:
-      got = MR_TRY(take(into.first(std::min<uint64_t>(into.size(), left_))));
-      if (got == 0) {
-        return make_error(Code::kTruncated, "the connection was cut at byte {} of {}", received_, *length_);
-      }
-      left_ -= got;
-      break;
-    case Framing::kUntilClose:
-      got = MR_TRY(take(into));
-      if (got == 0) end();
-      break;
+  if (framing_ == Framing::kNone) co_return size_t{0};
+  Result<size_t> got;
+  if (framing_ == Framing::kChunked) {
+    got = co_await read_chunked(into);
+  } else {
+    if (framing_ == Framing::kLength) into = into.first(std::min<uint64_t>(into.size(), left_));
+    if (used_ < buffer_.size()) {
+      got = take_buffered(into);
+    } else {
+      got = co_await lease_.stream->read_some(into);
+    }
   }
-  received_ += got;
-  if (framing_ == Framing::kLength && left_ == 0) end();
-  return got;
+  if (!got) co_return got.take_error();
+  if (framing_ == Framing::kLength) {
+    if (*got == 0)
+      co_return make_error(Code::kTruncated, "the connection was cut at byte {} of {}", received_, *length_);
+    left_ -= *got;
+  }
+  received_ += *got;
+  const bool whole =
+      framing_ == Framing::kLength ? left_ == 0 : framing_ == Framing::kUntilClose && *got == 0;
+  if (whole) end();
+  co_return *got;
 }
 
-Result<std::string> Response::read_all(uint64_t most_bytes) {
+Task<Result<std::string>> AsyncResponse::read_all(uint64_t most_bytes) {
   std::string body;
   while (true) {
     const size_t have = body.size();
     body.resize(have + std::min<uint64_t>(kReadBytes, framing_ == Framing::kLength ? left_ + 1 : kReadBytes));
-    const size_t got = MR_TRY(read_some(std::as_writable_bytes(std::span(body)).subspan(have)));
-    body.resize(have + got);
-    if (got == 0) return body;
+    const std::span<std::byte> room = std::as_writable_bytes(std::span(body)).subspan(have);
+    auto got = co_await read_some(room);
+    if (!got) co_return got.take_error();
+    body.resize(have + *got);
+    if (*got == 0) co_return body;
     if (body.size() > most_bytes)
-      return make_error(Code::kTooLarge, "the body is larger than {} bytes", most_bytes);
+      co_return make_error(Code::kTooLarge, "the body is larger than {} bytes", most_bytes);
   }
 }
 
-void Response::finish() {
+Task<void> AsyncResponse::finish() {
   constexpr uint64_t kWorthReading = 64 << 10;
-  if (framing_ == Framing::kNone || (framing_ == Framing::kLength && left_ > kWorthReading)) return;
-  static_cast<void>(read_all(kWorthReading));
+  if (framing_ == Framing::kNone || (framing_ == Framing::kLength && left_ > kWorthReading)) co_return;
+  const auto read = co_await read_all(kWorthReading);
+  static_cast<void>(read);  // not whole: the connection is closed
+}
+
+Task<Error> read_answer_error(const Request& request, AsyncResponse& response) {
+  auto body = co_await response.read_all(kMaxErrorBody);
+  co_return answer_error(request, response.status(), body ? std::string_view(*body) : std::string_view());
+}
+
+Error answer_error(const Request& request, Response& response) {
+  auto body = response.read_all(kMaxErrorBody);
+  return answer_error(request, response.status(), body ? std::string_view(*body) : std::string_view());
 }
 
 }  // namespace millrace::net

@@ -1,12 +1,12 @@
-// Response: the answer of a server: status and headers at once, the body as it is read.
+// The answer of a server: status and headers at once, the body as it is read. AsyncResponse for coroutines,
+// Response for threads that block: the same one, run in each call.
 //
-// A Response holds its connection. At the end of the body the connection goes back to where it came from;
-// dropped earlier, it is closed. Move-only; one thread at a time.
+// A response holds its connection. At the end of the body the connection goes back to its pool; dropped
+// earlier, it is closed. Move-only, but not while it is read; one thread at a time.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -15,9 +15,12 @@
 #include <vector>
 
 #include "base/result.h"
+#include "net/connect.h"
 #include "net/http.h"
+#include "net/pool.h"
+#include "net/request.h"
 #include "net/signing.h"
-#include "net/wire.h"
+#include "net/task.h"
 
 namespace millrace::net {
 
@@ -34,12 +37,13 @@ struct ResponseHead {
 // `text` is everything up to and with the empty line.
 Result<ResponseHead> parse_response_head(std::string_view text);
 
-class Response {
+class AsyncResponse {
  public:
-  // What happens with a connection that is in step and may be used again.
-  using GiveBack = std::function<void(std::unique_ptr<Wire>)>;
+  // Whether the connection may be used again, where the two sides are in step at the end.
+  enum class Keep { kIfInStep, kNever };
   // Waits for the head; interim responses (1xx) are passed over.
-  static Result<Response> receive(std::unique_ptr<Wire> wire, std::string_view method, GiveBack give_back);
+  static Task<Result<AsyncResponse>> receive(Lease lease, std::string_view method, const Timeouts& timeouts,
+                                             Keep keep);
 
   int status() const { return head_.status; }
   bool is_success() const { return head_.status >= 200 && head_.status < 300; }
@@ -49,22 +53,23 @@ class Response {
   std::optional<uint64_t> length() const { return length_; }
   uint64_t received() const { return received_; }
 
-  Result<size_t> read_some(std::span<std::byte> into);  // 0 at the end
-  Result<std::string> read_all(uint64_t most_bytes);
+  Task<Result<size_t>> read_some(std::span<std::byte> into);  // 0 at the end
+  Task<Result<std::string>> read_all(uint64_t most_bytes);
   // Reads what is left if that is little, so that the connection can be used again.
-  void finish();
+  Task<void> finish();
 
  private:
   enum class Framing { kNone, kLength, kChunked, kUntilClose };
-  Response() = default;
+  AsyncResponse() = default;
+  Task<Status> receive_head();
   Status begin_body(std::string_view method);
-  Result<size_t> take(std::span<std::byte> into);
-  Status fill();
-  Result<size_t> read_chunked(std::span<std::byte> into);
+  size_t take_buffered(std::span<std::byte> into);
+  Task<Status> fill();
+  Task<Result<size_t>> read_chunked(std::span<std::byte> into);
   void end();
 
-  std::unique_ptr<Wire> wire_;
-  GiveBack give_back_;
+  Lease lease_;
+  Keep keep_ = Keep::kNever;
   ResponseHead head_;
   std::string buffer_;  // received and not yet taken
   size_t used_ = 0;     // of the buffer
@@ -74,5 +79,29 @@ class Response {
   uint64_t left_ = 0;  // of the body, where its length is known
   uint64_t received_ = 0;
 };
+
+class Response {
+ public:
+  // Of a blocking stream.
+  explicit Response(AsyncResponse response) : response_(std::move(response)) {}
+
+  int status() const { return response_.status(); }
+  bool is_success() const { return response_.is_success(); }
+  const std::vector<HeaderField>& headers() const { return response_.headers(); }
+  const std::string* find_header(std::string_view name) const { return response_.find_header(name); }
+  std::optional<uint64_t> length() const { return response_.length(); }
+  uint64_t received() const { return response_.received(); }
+
+  Result<size_t> read_some(std::span<std::byte> into) { return response_.read_some(into).run_now(); }
+  Result<std::string> read_all(uint64_t most_bytes) { return response_.read_all(most_bytes).run_now(); }
+  void finish() { response_.finish().run_now(); }
+
+ private:
+  AsyncResponse response_;
+};
+
+// What an unwelcome answer means. Reads its body.
+Error answer_error(const Request& request, Response& response);
+Task<Error> read_answer_error(const Request& request, AsyncResponse& response);
 
 }  // namespace millrace::net

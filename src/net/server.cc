@@ -1,23 +1,20 @@
-// Accepting, sweeping, stopping.
+// Accepting, serving, stopping.
 #include "net/server.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <cstring>
 #include <exception>
 #include <optional>
 #include <thread>
-#include <unordered_set>
 #include <utility>
 
 #include "base/clock.h"
+#include "base/number.h"
 
 namespace millrace::net {
 
@@ -26,37 +23,15 @@ constexpr int kBacklog = 4096;
 constexpr uint64_t kLingerBytes = 256 << 20;
 constexpr uint64_t kLingerUs = 5'000'000;
 
-// An address in the kernel's form; nothing where the text is none.
-struct SocketAddress {
-  sockaddr_storage bytes{};
-  socklen_t size = 0;
-};
-std::optional<SocketAddress> socket_address(const std::string& host, uint16_t port) {
-  SocketAddress made;
-  auto& v4 = reinterpret_cast<sockaddr_in&>(made.bytes);
-  auto& v6 = reinterpret_cast<sockaddr_in6&>(made.bytes);
-  const std::string address = host == "localhost" ? "127.0.0.1" : host;
-  if (::inet_pton(AF_INET, address.c_str(), &v4.sin_addr) == 1) {
-    v4.sin_family = AF_INET;
-    v4.sin_port = htons(port);
-    made.size = sizeof v4;
-    return made;
-  }
-  if (::inet_pton(AF_INET6, address.c_str(), &v6.sin6_addr) == 1) {
-    v6.sin6_family = AF_INET6;
-    v6.sin6_port = htons(port);
-    made.size = sizeof v6;
-    return made;
-  }
-  return std::nullopt;
+std::optional<SocketAddress> listening_address(const std::string& host, uint16_t port) {
+  return parse_address(host == "localhost" ? "127.0.0.1" : host, port);
 }
 }  // namespace
 
 // One loop, its thread, and the connections that live there.
 struct Server::Core {
   explicit Core(uint64_t busy_wait_us) : loop(busy_wait_us) {}
-  std::unordered_set<Connection*> connections;  // touched by the thread only
-  Loop loop;                                    // goes first: its coroutines hold connections
+  Loop loop;
   std::thread thread;
 };
 
@@ -83,10 +58,10 @@ Result<ListenAddress> parse_listen_address(std::string_view text) {
   }
   if (address.host.empty() || address.host == "*") address.host = "0.0.0.0";
   const std::string_view port = text.substr(colon + 1);
-  const auto [end, problem] = std::from_chars(port.data(), port.data() + port.size(), address.port);
-  if (port.empty() || problem != std::errc() || end != port.data() + port.size())
-    return bad("the port is not a number up to 65535");
-  if (!socket_address(address.host, address.port)) return bad("the host is not an address");
+  const auto number = parse_number<uint16_t>(port);
+  if (!number) return bad("the port is not a number up to 65535");
+  address.port = *number;
+  if (!listening_address(address.host, address.port)) return bad("the host is not an address");
   return address;
 }
 
@@ -107,14 +82,14 @@ void Server::run() {
   listening_.notify = [this] { accept_all(); };
   const auto watched = cores_[0]->loop.watch(listening_);
   MR_ASSERT(watched.has_value());
+  cores_[0]->loop.each_second([this] { accept_all(); });
   for (const auto& core : cores_) {
-    core->loop.each_second([this, &core = *core] { sweep(core); });
     core->thread = std::thread([&loop = core->loop] { loop.run(); });
   }
 }
 
 Status Server::listen() {
-  const auto address = socket_address(options_.listen.host, options_.listen.port);
+  const auto address = listening_address(options_.listen.host, options_.listen.port);
   const auto failed = [&](int error) {
     return make_error(error == EADDRINUSE ? Code::kExists : Code::kIo, "cannot listen on {}: {}",
                       options_.listen.text(), std::strerror(error))
@@ -126,15 +101,10 @@ Status Server::listen() {
   listening_.descriptor = made;
   const int on = 1;
   ::setsockopt(made, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  if (::bind(made, reinterpret_cast<const sockaddr*>(&address->bytes), address->size) != 0)
-    return failed(errno);
+  if (::bind(made, address->get(), address->size) != 0) return failed(errno);
   if (::listen(made, kBacklog) != 0) return failed(errno);
   spare_ = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
-  sockaddr_storage bound{};
-  socklen_t length = sizeof bound;
-  ::getsockname(made, reinterpret_cast<sockaddr*>(&bound), &length);
-  port_ = ntohs(bound.ss_family == AF_INET6 ? reinterpret_cast<const sockaddr_in6&>(bound).sin6_port
-                                            : reinterpret_cast<const sockaddr_in&>(bound).sin_port);
+  port_ = SocketAddress::of_own(made).port();
   return {};
 }
 
@@ -177,8 +147,7 @@ Task<void> Server::serve(Core& core, int socket) {
     std::shared_ptr<const ServerTls> tls;
     if (options_.certificates != nullptr) tls = options_.certificates->current();
     Connection connection(core.loop, socket, options_.limits, std::move(tls));
-    core.connections.insert(&connection);
-    const auto watched = core.loop.watch(connection.watch_);
+    const auto started = connection.stream_.start();
     try {
       if (count > options_.max_connections) {
         const Error full =
@@ -186,13 +155,12 @@ Task<void> Server::serve(Core& core, int socket) {
         connection.close_after_response();
         const auto refused = co_await refuse(connection, full);
         static_cast<void>(refused);
-      } else if (watched) {
+      } else if (started) {
         co_await serve_requests(connection);
       }
     } catch (const std::exception& failure) {
       log_.warn("a request ended by an exception", "what", failure.what(), "peer", connection.peer());
     }
-    core.connections.erase(&connection);
   }
   --connections_;
 }
@@ -257,31 +225,16 @@ Task<Status> Server::refuse(Connection& connection, const Error& error) {
 // A close with unread bytes in the socket is a reset, which may overtake the response on its way to the
 // client. So: say that nothing more will come, and read what the client still sends for a moment.
 Task<void> Server::linger(Connection& connection) {
-  if (connection.tls_) {
-    connection.tls_->close();
-    const auto flushed = co_await connection.flush_tls(Connection::More::kNo);
-    static_cast<void>(flushed);
-  }
-  ::shutdown(connection.watch_.descriptor, SHUT_WR);
-  connection.wait_until_us_ = coarse_us() + kLingerUs;
+  co_await connection.stream_.end_writing();
+  const uint64_t until = coarse_us() + kLingerUs;
+  connection.stream_.set_deadline(until);
   std::vector<std::byte> scratch(64 << 10);
   uint64_t total = 0;
-  while (total < kLingerBytes && coarse_us() < connection.wait_until_us_) {
-    auto got = co_await connection.receive(scratch);
+  while (total < kLingerBytes && coarse_us() < until) {
+    auto got = co_await connection.stream_.read_some(scratch);
     if (!got || *got == 0) co_return;
     total += *got;
   }
-}
-
-void Server::sweep(Core& core) {
-  if (&core == cores_[0].get()) accept_all();
-  const uint64_t now = coarse_us();
-  std::vector<Connection*> late;
-  for (Connection* connection : core.connections) {
-    if (now > connection->deadline_us_) late.push_back(connection);
-  }
-  // Cancelling one may end it, never another: each is in the list once and owns itself.
-  for (Connection* connection : late) connection->cancel();
 }
 
 unsigned Server::drain(uint64_t limit_ms) {

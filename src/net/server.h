@@ -1,8 +1,8 @@
 // Server: accepts connections and runs a handler for each request. Knows nothing of what is served.
 //
-// One loop and thread per core; a connection lives on one of them, chosen in turn. A sweep once a second ends
-// connections that are idle or too slow. stop() lets what is under way finish, within a limit; until then new
-// requests are answered 503. The server outlives its connections; its handler outlives it.
+// One loop and thread per core; a connection lives on one of them, chosen in turn, and ends when its client
+// is idle or too slow. drain() lets what is under way finish, within a limit; until then new requests are
+// answered 503. The server outlives its connections; its handler outlives it.
 #pragma once
 
 #include <atomic>
@@ -74,7 +74,6 @@ class Server {
   Task<void> serve_requests(Connection& connection);
   Task<Status> serve_counted(Connection& connection);
   Task<Status> serve_one(Connection& connection);
-  void sweep(Core& core);
   static Task<Status> refuse(Connection& connection, const Error& error);
   static Task<void> linger(Connection& connection);
 

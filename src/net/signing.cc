@@ -2,10 +2,10 @@
 #include "net/signing.h"
 
 #include <algorithm>
-#include <charconv>
 #include <ctime>
 
 #include "base/clock.h"
+#include "base/number.h"
 #include "base/text.h"
 #include "net/digest.h"
 #include "net/url.h"
@@ -17,7 +17,6 @@ namespace {
 constexpr std::string_view kAlgorithm = "AWS4-HMAC-SHA256";
 constexpr std::string_view kTerminator = "aws4_request";
 constexpr std::string_view kService = "s3";
-constexpr int64_t kMaxExpiresSeconds = 7 * 24 * 3600;
 constexpr size_t kMaxSignedHeaders = 100;
 constexpr size_t kDateBytes = 16;  // 20261115T225034Z
 
@@ -292,12 +291,10 @@ Result<SignatureClaim> read_query_claim(const SignedRequest& request, const std:
     if (name == "X-Amz-Signature") claim.signature = value;
     if (name == "X-Amz-Content-Sha256") claim.payload_hash = value;
     if (name == "X-Amz-Expires") {
-      int64_t seconds = 0;
-      const auto [end, failure] = std::from_chars(value.data(), value.data() + value.size(), seconds);
-      if (failure != std::errc{} || end != value.data() + value.size() || seconds < 1 ||
-          seconds > kMaxExpiresSeconds)
+      const auto seconds = parse_number<int64_t>(value);
+      if (!seconds || *seconds < 1 || *seconds > kMaxExpiresSeconds)
         return malformed("X-Amz-Expires is not a number from 1 to 604800");
-      claim.expires_seconds = seconds;
+      claim.expires_seconds = *seconds;
     }
   }
   if (!claim.expires_seconds) return malformed("X-Amz-Expires is missing");

@@ -22,6 +22,7 @@ inline constexpr std::string_view kStreamingPayload = "STREAMING-AWS4-HMAC-SHA25
 inline constexpr std::string_view kStreamingPayloadTrailer = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER";
 inline constexpr std::string_view kStreamingUnsignedTrailer = "STREAMING-UNSIGNED-PAYLOAD-TRAILER";
 inline constexpr int64_t kMaxClockSkewMs = 15 * 60 * 1000;
+inline constexpr int64_t kMaxExpiresSeconds = 7 * 24 * 3600;  // of presigned links, as S3 has it
 
 struct Credentials {
   std::string access_key;

@@ -13,6 +13,8 @@
 #include <optional>
 #include <utility>
 
+#include "base/assert.h"
+
 namespace millrace::net {
 
 // Blocks of coroutine frames, kept by size for the next one. Frames are freed on the thread that made them
@@ -122,6 +124,13 @@ class [[nodiscard]] Task {
   std::coroutine_handle<> await_suspend(std::coroutine_handle<> waiting) noexcept {
     handle_.promise().continuation = waiting;
     return handle_;
+  }
+  // Outside of loops: runs the task to its end in this call. Nothing in it may suspend.
+  T run_now() {
+    handle_.promise().continuation = std::noop_coroutine();
+    handle_.resume();
+    MR_ASSERT(handle_.done(), "a task without a loop waited");
+    return await_resume();
   }
   T await_resume() {
     if (handle_.promise().failure) std::rethrow_exception(handle_.promise().failure);

@@ -1,8 +1,7 @@
-// OpenSSL over memory: records are gathered and leave in one send.
+// Certificates and keys, read, made and judged.
 #include "net/tls.h"
 
 #include <openssl/bio.h>
-#include <openssl/buffer.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
@@ -12,12 +11,12 @@
 #include <openssl/x509v3.h>
 #include <sys/stat.h>
 
-#include <algorithm>
 #include <utility>
 
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/file_stamp.h"
+#include "base/mutex.h"
 
 namespace millrace::net {
 
@@ -182,6 +181,7 @@ Result<CertificatePaths> make_self_signed(const std::string& directory) {
 Result<std::unique_ptr<CertificateFiles>> CertificateFiles::open(
     CertificatePaths paths, std::function<void(const Error&)> on_problem) {
   std::unique_ptr<CertificateFiles> files(new CertificateFiles(std::move(paths), std::move(on_problem)));
+  const MutexLock lock(files->mutex_);
   files->stamp_ = file_stamp(files->paths_.certificate) + file_stamp(files->paths_.key);
   files->context_ = MR_TRY(ServerTls::load(files->paths_.certificate, files->paths_.key));
   if (const auto misdated = files->context_->find_misdated()) files->on_problem_(*misdated);
@@ -190,7 +190,7 @@ Result<std::unique_ptr<CertificateFiles>> CertificateFiles::open(
 
 std::shared_ptr<const ServerTls> CertificateFiles::current() {
   constexpr uint64_t kLookEveryUs = 1'000'000;
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const uint64_t now = steady_us();
   if (now - looked_us_ >= kLookEveryUs) {
     looked_us_ = now;
@@ -210,75 +210,6 @@ std::shared_ptr<const ServerTls> CertificateFiles::current() {
     }
   }
   return context_;
-}
-
-TlsSession::TlsSession(std::shared_ptr<const ServerTls> context)
-    : context_(std::move(context)),
-      session_(SSL_new(context_->context_)),
-      from_peer_(BIO_new(BIO_s_mem())),
-      to_peer_(BIO_new(BIO_s_mem())) {
-  SSL_set_bio(session_, from_peer_, to_peer_);
-  SSL_set_accept_state(session_);
-}
-
-TlsSession::~TlsSession() {
-  SSL_free(session_);
-}
-
-void TlsSession::take(std::string_view encrypted) {
-  BIO_write(from_peer_, encrypted.data(), static_cast<int>(encrypted.size()));
-}
-
-Status TlsSession::handshake() {
-  const int done = SSL_do_handshake(session_);
-  if (done == 1) return {};
-  const int reason = SSL_get_error(session_, done);
-  if (reason == SSL_ERROR_WANT_READ || reason == SSL_ERROR_WANT_WRITE) return {};
-  const int why = ERR_GET_REASON(ERR_peek_error());
-  if (why == SSL_R_HTTP_REQUEST || why == SSL_R_HTTPS_PROXY_REQUEST) {
-    ERR_clear_error();
-    return make_error(Code::kUnsupported, "plain HTTP at a port that speaks TLS");
-  }
-  return tls_error(Code::kInvalid, "TLS handshake");
-}
-
-bool TlsSession::is_established() const {
-  return SSL_is_init_finished(session_) == 1;
-}
-
-Result<size_t> TlsSession::read(std::span<std::byte> into) {
-  const int got = SSL_read(session_, into.data(), static_cast<int>(std::min<size_t>(into.size(), 1 << 30)));
-  if (got > 0) return static_cast<size_t>(got);
-  const int reason = SSL_get_error(session_, got);
-  if (reason == SSL_ERROR_WANT_READ || reason == SSL_ERROR_WANT_WRITE) return size_t{0};
-  if (reason == SSL_ERROR_ZERO_RETURN) return make_error(Code::kTruncated, "the peer closed TLS");
-  return tls_error(Code::kInvalid, "reading TLS");
-}
-
-Status TlsSession::write(std::string_view plain) {
-  while (!plain.empty()) {
-    const int done =
-        SSL_write(session_, plain.data(), static_cast<int>(std::min<size_t>(plain.size(), 1 << 30)));
-    // The memory BIO takes everything, so that this can only be a broken session.
-    if (done <= 0) return tls_error(Code::kInvalid, "writing TLS");
-    plain.remove_prefix(static_cast<size_t>(done));
-  }
-  return {};
-}
-
-void TlsSession::close() {
-  if (is_established()) SSL_shutdown(session_);
-  ERR_clear_error();
-}
-
-std::string_view TlsSession::pending() {
-  char* bytes = nullptr;
-  const long size = BIO_get_mem_data(to_peer_, &bytes);
-  return {bytes, static_cast<size_t>(size)};
-}
-
-void TlsSession::sent() {
-  BIO_reset(to_peer_);
 }
 
 }  // namespace millrace::net

@@ -1,24 +1,19 @@
-// TLS for the server: certificates, and the translation of one connection's bytes.
+// TLS of the server: its certificate and key.
 //
 // ServerTls is an immutable snapshot shared by connections; CertificateFiles makes a new one when the files
-// change. TlsSession belongs to one connection's thread.
+// change, and is thread-safe.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
-#include <span>
 #include <string>
-#include <string_view>
 
+#include "base/mutex.h"
 #include "base/result.h"
 
 struct ssl_ctx_st;
-struct ssl_st;
-struct bio_st;
 
 namespace millrace::net {
 
@@ -59,39 +54,12 @@ class CertificateFiles {
       : paths_(std::move(paths)), on_problem_(std::move(on_problem)) {}
   const CertificatePaths paths_;
   const std::function<void(const Error&)> on_problem_;
-  std::mutex mutex_;
-  std::shared_ptr<const ServerTls> context_;  // guarded by mutex_
-  uint64_t looked_us_ = 0;                    // guarded by mutex_
-  std::string stamp_;                         // guarded by mutex_: what the files looked like
-  std::string unusable_;                      // guarded by mutex_: the same, when they last did not fit
-  bool told_ = false;                         // guarded by mutex_: of that
-};
-
-class TlsSession {
- public:
-  explicit TlsSession(std::shared_ptr<const ServerTls> context);
-  TlsSession(const TlsSession&) = delete;
-  TlsSession& operator=(const TlsSession&) = delete;
-  ~TlsSession();
-
-  // Bytes that came from the peer.
-  void take(std::string_view encrypted);
-  // Plain bytes for the program: how many; 0: more must come first. kTruncated: the peer is done. kInvalid:
-  // it is not speaking TLS.
-  Result<size_t> read(std::span<std::byte> into);
-  Status write(std::string_view plain);
-  Status handshake();  // as far as it goes; kUnsupported: the peer speaks plain HTTP
-  bool is_established() const;
-  void close();
-  // Bytes for the peer, produced by any of the above; sent() when all of them are on their way.
-  std::string_view pending();
-  void sent();
-
- private:
-  std::shared_ptr<const ServerTls> context_;
-  ssl_st* session_;
-  bio_st* from_peer_;
-  bio_st* to_peer_;
+  Mutex mutex_;
+  std::shared_ptr<const ServerTls> context_ MR_GUARDED_BY(mutex_);
+  uint64_t looked_us_ MR_GUARDED_BY(mutex_) = 0;
+  std::string stamp_ MR_GUARDED_BY(mutex_);     // what the files looked like
+  std::string unusable_ MR_GUARDED_BY(mutex_);  // the same, when they last did not fit
+  bool told_ MR_GUARDED_BY(mutex_) = false;     // of that
 };
 
 }  // namespace millrace::net

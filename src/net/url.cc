@@ -1,9 +1,9 @@
 // Taking addresses apart without guessing.
 #include "net/url.h"
 
-#include <charconv>
 #include <optional>
 
+#include "base/number.h"
 #include "base/text.h"
 
 namespace millrace::net {
@@ -100,9 +100,8 @@ Status take_authority(Url& url, std::string_view authority, std::string_view tex
     if (!is_host_character(c)) return bad_url(text, "the host has a strange character");
   }
   if (port.empty()) return {};
-  const auto [end, failure] = std::from_chars(port.data(), port.data() + port.size(), url.port);
-  if (failure != std::errc{} || end != port.data() + port.size() || url.port == 0)
-    return bad_url(text, "the port is not a number from 1 to 65535");
+  url.port = parse_number<uint16_t>(port).value_or(0);
+  if (url.port == 0) return bad_url(text, "the port is not a number from 1 to 65535");
   return {};
 }
 

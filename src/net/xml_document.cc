@@ -2,9 +2,9 @@
 #include "net/xml_document.h"
 
 #include <algorithm>
-#include <charconv>
 #include <pugixml.hpp>
 
+#include "base/number.h"
 #include "base/text.h"
 
 namespace millrace::net {
@@ -21,11 +21,9 @@ Error bad(std::string_view why) {
 uint32_t character_of(std::string_view digits) {
   const int base = digits.starts_with('x') ? 16 : 10;
   if (base == 16) digits.remove_prefix(1);
-  uint32_t value = 0;
-  const auto [end, problem] = std::from_chars(digits.data(), digits.data() + digits.size(), value, base);
-  const bool whole = problem == std::errc() && end == digits.data() + digits.size();
-  if (!whole || value > 0x10ffff || (value >= 0xd800 && value < 0xe000)) return 0;
-  return value;
+  const auto value = parse_number<uint32_t>(digits, base);
+  if (!value || *value > 0x10ffff || (*value >= 0xd800 && *value < 0xe000)) return 0;
+  return *value;
 }
 
 Status check_entity(std::string_view entity) {
@@ -98,10 +96,8 @@ std::string_view XmlElement::get(std::string_view child) const {
 }
 
 uint64_t XmlElement::get_number(std::string_view child) const {
-  const std::string_view digits = trim(get(child));
-  uint64_t number = 0;
-  std::from_chars(digits.data(), digits.data() + digits.size(), number);
-  return number;
+  std::string_view digits = trim(get(child));
+  return take_number<uint64_t>(digits).value_or(0);
 }
 
 Result<XmlElement> parse_xml(std::string_view document) {

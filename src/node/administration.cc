@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "gateway/upload_body.h"
 #include "node/prometheus.h"
+#include "store/waiting.h"
 
 namespace millrace::node {
 
@@ -30,9 +31,9 @@ Json meter_json(const Meter::Reading& reading) {
           {"mean_us", reading.count == 0 ? 0 : reading.microseconds / reading.count}};
 }
 
-Json drives_json(store::Store& store) {
+Json drives_json(store::Drives& drives) {
   Json list = Json::array();
-  for (const store::DriveStatus& drive : store.drives()) {
+  for (const store::DriveStatus& drive : drives.status()) {
     Json json = {{"path", drive.path},
                  {"id", drive.id},
                  {"state", store::drive_state_name(drive.state)},
@@ -53,8 +54,8 @@ Json drives_json(store::Store& store) {
   return list;
 }
 
-Json scrub_json(store::Store& store) {
-  const store::ScrubStatus scrub = store.scrub_status();
+Json scrub_json(store::Drives& drives) {
+  const store::ScrubStatus scrub = drives.scrub_status();
   Json damaged = Json::array();
   for (const store::Damage& damage : scrub.found) {
     damaged.push_back({{"bucket", damage.bucket},
@@ -80,9 +81,9 @@ Json bucket_json(const store::Bucket& bucket) {
           {"etag", settings.etag == store::EtagMode::kAuto  ? "auto"
                    : settings.etag == store::EtagMode::kMd5 ? "md5"
                                                             : "fast"},
-          {"verify", settings.verify == store::Verify::kFirst  ? "first"
-                     : settings.verify == store::Verify::kRead ? "read"
-                                                               : "scrub"},
+          {"verify", settings.verify == store::Compare::kFirst  ? "first"
+                     : settings.verify == store::Compare::kRead ? "read"
+                                                                : "scrub"},
           {"anonymous_read", settings.anonymous_read}};
 }
 
@@ -104,9 +105,9 @@ Result<store::BucketSettings> change_settings(store::BucketSettings settings, co
     } else if (name == "verify") {
       if (text != "first" && text != "read" && text != "scrub")
         return bad(name, "\"first\", \"read\" or \"scrub\"");
-      settings.verify = text == "first"  ? store::Verify::kFirst
-                        : text == "read" ? store::Verify::kRead
-                                         : store::Verify::kScrub;
+      settings.verify = text == "first"  ? store::Compare::kFirst
+                        : text == "read" ? store::Compare::kRead
+                                         : store::Compare::kScrub;
     } else if (name == "anonymous_read") {
       if (!value.is_boolean()) return bad(name, "true or false");
       settings.anonymous_read = value.get<bool>();
@@ -118,24 +119,26 @@ Result<store::BucketSettings> change_settings(store::BucketSettings settings, co
 }
 
 // A slip in the name must not make a bucket, least of all one that everyone may read.
-Result<std::shared_ptr<const store::Bucket>> get_bucket(store::Store& store, const std::string& name) {
-  auto bucket = store.find_bucket(name);
+Result<std::shared_ptr<const store::Bucket>> get_bucket(store::Objects& objects, const std::string& name) {
+  auto bucket = objects.find_bucket(name);
   if (bucket) return bucket;
   return make_error(Code::kNotFound, "there is no bucket {}", printable(name, 80))
       .with_hint("millrace mb makes one, millrace bucket lists them");
 }
 
-Status change_bucket(store::Store& store, const std::string& name, const Json& json) {
-  const auto bucket = MR_TRY(get_bucket(store, name));
-  return store.change_bucket(name, MR_TRY(change_settings(bucket->settings, json)));
+Status change_bucket(store::Objects& objects, const std::string& name, const Json& json) {
+  const auto bucket = MR_TRY(get_bucket(objects, name));
+  const store::BucketSettings settings = MR_TRY(change_settings(bucket->settings, json));
+  return store::wait_for<void>(
+      [&](store::Done<void> done) { objects.change_bucket(name, settings, std::move(done)); });
 }
 
-Status change_drive(store::Store& store, const std::string& action, const std::string& path) {
-  if (action == "add") return store.add_drive(path);
-  if (action == "drain") return store.drain_drive(path);
-  if (action == "remove") return store.remove_drive(path);
-  return make_error(Code::kInvalid, "\"{}\" is nothing that drives do", printable(action, 32))
-      .with_hint("add, drain or remove");
+Status change_drive(store::Drives& drives, const std::string& action, const std::string& path) {
+  if (action == "add") return drives.add(path);
+  if (action == "drain") return drives.drain(path);
+  if (action == "remove") return drives.remove(path);
+  return make_error(Code::kInvalid, "drives cannot do \"{}\"", printable(action, 32))
+      .with_hint("known actions are add, drain, remove");
 }
 
 struct Uptime {
@@ -143,18 +146,18 @@ struct Uptime {
   uint64_t started_us;
 };
 
-Json status_json(store::Store& store, Uptime uptime) {
+Json status_json(store::LocalStore& store, Uptime uptime) {
   Json buckets = Json::array();
-  for (const auto& bucket : store.buckets()) buckets.push_back(bucket->name);
+  for (const auto& bucket : store.objects().buckets()) buckets.push_back(bucket->name);
   return {{"node", store.node_id()},
           {"uptime_seconds", (steady_us() - uptime.started_us) / 1'000'000},
           {"cpu_seconds", process_cpu_seconds()},
           {"connections", uptime.server.connections()},
           {"requests_under_way", uptime.server.requests_under_way()},
           {"stopping", uptime.server.is_draining()},
-          {"drives", drives_json(store)},
+          {"drives", drives_json(store.drives())},
           {"buckets", buckets},
-          {"scrub", scrub_json(store)}};
+          {"scrub", scrub_json(store.drives())}};
 }
 
 Result<Json> parse_body(const std::string& text) {
@@ -182,8 +185,8 @@ std::string_view changing_method(std::string_view what) {
 }
 
 // Never waits for a drive: a supervisor asks while one hangs.
-net::Task<Status> tell_ready(Call& call) {
-  const store::Readiness readiness = call.store().readiness();
+net::Task<Status> tell_ready(Call& call, store::LocalStore& store) {
+  const store::Readiness readiness = store.drives().readiness();
   if (!readiness.takes_writes) {
     Refusal refusal{&gateway::kServiceUnavailable, "no drive takes writes", "millrace drives list says why"};
     co_return co_await call.refuse(std::move(refusal));
@@ -195,7 +198,7 @@ net::Task<Status> tell_ready(Call& call) {
 
 }  // namespace
 
-NodeAdministration::NodeAdministration(store::Store& store) : store_(store), started_us_(steady_us()) {}
+NodeAdministration::NodeAdministration(store::LocalStore& store) : store_(store), started_us_(steady_us()) {}
 
 void NodeAdministration::attach(const net::Server& server, const gateway::Meters& meters) {
   server_ = &server;
@@ -203,10 +206,10 @@ void NodeAdministration::attach(const net::Server& server, const gateway::Meters
 }
 
 net::Task<Status> NodeAdministration::look(Call& call, std::string_view what) {
-  store::Store& store = store_;
+  store::LocalStore& store = store_;
   if (what == "metrics") {
     auto work = [&store, &server = *server_, &meters = *meters_]() -> Result<std::string> {
-      return prometheus_text(meters, store, server);
+      return prometheus_text(meters, store.drives(), server);
     };
     auto text = co_await call.blocking(std::move(work));
     if (!text) co_return co_await call.refuse(text.error());
@@ -220,18 +223,19 @@ net::Task<Status> NodeAdministration::look(Call& call, std::string_view what) {
       return status_json(store, uptime);
     };
   }
-  if (what == "drives") work = [&store]() -> Result<Json> { return Json{{"drives", drives_json(store)}}; };
-  if (what == "scrub") work = [&store]() -> Result<Json> { return scrub_json(store); };
+  if (what == "drives")
+    work = [&store]() -> Result<Json> { return Json{{"drives", drives_json(store.drives())}}; };
+  if (what == "scrub") work = [&store]() -> Result<Json> { return scrub_json(store.drives()); };
   if (what == "buckets") {
     work = [&store]() -> Result<Json> {
       Json list = Json::array();
-      for (const auto& bucket : store.buckets()) list.push_back(bucket_json(*bucket));
+      for (const auto& bucket : store.objects().buckets()) list.push_back(bucket_json(*bucket));
       return Json{{"buckets", list}};
     };
   }
   if (what.starts_with("buckets/")) {
     work = [&store, name = std::string(what.substr(8))]() -> Result<Json> {
-      return bucket_json(*MR_TRY(get_bucket(store, name)));
+      return bucket_json(*MR_TRY(get_bucket(store.objects(), name)));
     };
   }
   if (!work) {
@@ -243,7 +247,7 @@ net::Task<Status> NodeAdministration::look(Call& call, std::string_view what) {
 }
 
 net::Task<Status> NodeAdministration::change(Call& call, std::string_view what) {
-  store::Store& store = store_;
+  store::LocalStore& store = store_;
   auto text = co_await gateway::read_document(call, kMaxBody);
   if (!text) co_return co_await call.refuse(text.error());
   auto json = parse_body(*text);
@@ -251,20 +255,20 @@ net::Task<Status> NodeAdministration::change(Call& call, std::string_view what) 
   std::function<Result<Json>()> work;
   if (what == "scrub") {
     work = [&store]() -> Result<Json> {
-      store.scrub_now();
-      return scrub_json(store);
+      store.drives().scrub_now();
+      return scrub_json(store.drives());
     };
   } else if (what == "drives" && json->value("path", Json()).is_string() &&
              json->value("action", Json()).is_string()) {
     work = [&store, action = json->at("action").get<std::string>(),
             path = json->at("path").get<std::string>()]() -> Result<Json> {
-      MR_TRY(change_drive(store, action, path));
-      return Json{{"drives", drives_json(store)}};
+      MR_TRY(change_drive(store.drives(), action, path));
+      return Json{{"drives", drives_json(store.drives())}};
     };
   } else if (what.starts_with("buckets/")) {
     work = [&store, name = std::string(what.substr(8)), settings = *json]() -> Result<Json> {
-      MR_TRY(change_bucket(store, name, settings));
-      return bucket_json(*MR_TRY(get_bucket(store, name)));
+      MR_TRY(change_bucket(store.objects(), name, settings));
+      return bucket_json(*MR_TRY(get_bucket(store.objects(), name)));
     };
   } else {
     Refusal refusal{&gateway::kInvalidArgument, "a drive is changed with \"action\" and \"path\"", ""};
@@ -278,7 +282,7 @@ net::Task<Status> NodeAdministration::serve(Call& call) {
   const std::string what(path.size() > 3 ? path.substr(3) : std::string_view());
   const bool get = call.method() == "GET" || call.method() == "HEAD";
   if (get && what == "live") co_return co_await call.send_json("{\"live\": true}\n");
-  if (get && what == "ready") co_return co_await tell_ready(call);
+  if (get && what == "ready") co_return co_await tell_ready(call, store_);
   const bool may_look = call.caller.open || call.caller.key != nullptr || call.connection.is_loopback();
   const bool may_change = call.caller.may(Right::kAdmin, "");
   const bool foreign =

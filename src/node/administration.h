@@ -8,13 +8,13 @@
 
 #include "gateway/gateway.h"
 #include "net/server.h"
-#include "store/store.h"
+#include "store/local_store.h"
 
 namespace millrace::node {
 
 class NodeAdministration final : public gateway::Administration {
  public:
-  explicit NodeAdministration(store::Store& store);
+  explicit NodeAdministration(store::LocalStore& store);
   // What it reports on; both come after it, and before the first call.
   void attach(const net::Server& server, const gateway::Meters& meters);
 
@@ -24,7 +24,7 @@ class NodeAdministration final : public gateway::Administration {
   net::Task<Status> look(gateway::Call& call, std::string_view what);
   net::Task<Status> change(gateway::Call& call, std::string_view what);
 
-  store::Store& store_;
+  store::LocalStore& store_;
   const net::Server* server_ = nullptr;
   const gateway::Meters* meters_ = nullptr;
   const uint64_t started_us_;

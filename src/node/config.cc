@@ -103,6 +103,7 @@ store::StoreOptions Config::store_options() const {
   options.drives = drives;
   options.reads_in_flight = static_cast<unsigned>(reads_in_flight);
   options.open_files = static_cast<unsigned>(open_files);
+  options.workers = static_cast<unsigned>(workers);
   return options;
 }
 

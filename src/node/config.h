@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/settings.h"
-#include "store/store.h"
+#include "store/options.h"
 
 namespace millrace::node {
 

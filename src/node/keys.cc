@@ -1,8 +1,6 @@
 // Keys as JSON, mode 600.
 #include "node/keys.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 
 #include <nlohmann/json.hpp>
@@ -10,7 +8,9 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/file_lock.h"
 #include "base/file_stamp.h"
+#include "base/mutex.h"
 
 namespace millrace::node {
 
@@ -81,14 +81,8 @@ Status save_keys(const std::string& path, const KeyRing& ring) {
 
 Result<KeyRing> edit_keys(const std::string& path, const std::function<Status(KeyRing&)>& change) {
   // A file of its own: the key file itself is replaced.
-  const std::string lock_path = path + ".lock";
-  const int descriptor = ::open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR);
-  if (descriptor < 0) return make_system_error(errno, "opening " + lock_path);
-  const File lock(descriptor, lock_path);
-  MR_TRY(give_to_owner_of(lock, file_exists(path) ? path : directory_of(path)));
-  while (::flock(descriptor, LOCK_EX) != 0) {
-    if (errno != EINTR) return make_system_error(errno, "locking " + lock_path);
-  }
+  const FileLock lock = MR_TRY(FileLock::take(path + ".lock", S_IRUSR | S_IWUSR));
+  MR_TRY(give_to_owner_of(lock.file(), file_exists(path) ? path : directory_of(path)));
   KeyRing ring = MR_TRY(load_keys(path));
   MR_TRY(change(ring));
   MR_TRY(save_keys(path, ring));
@@ -98,6 +92,7 @@ Result<KeyRing> edit_keys(const std::string& path, const std::function<Status(Ke
 Result<std::unique_ptr<KeyFile>> KeyFile::open(std::string path,
                                                std::function<void(const Error&)> on_problem) {
   std::unique_ptr<KeyFile> file(new KeyFile(std::move(path), std::move(on_problem)));
+  const MutexLock lock(file->mutex_);
   file->stamp_ = file_stamp(file->path_);
   file->ring_ = std::make_shared<const KeyRing>(MR_TRY(load_keys(file->path_)));
   return file;
@@ -105,7 +100,7 @@ Result<std::unique_ptr<KeyFile>> KeyFile::open(std::string path,
 
 std::shared_ptr<const KeyRing> KeyFile::current() {
   constexpr uint64_t kLookEveryUs = 500'000;
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const uint64_t now = coarse_us();
   if (now - looked_us_ < kLookEveryUs) return ring_;
   looked_us_ = now;

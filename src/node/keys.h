@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 
+#include "base/mutex.h"
 #include "base/result.h"
 #include "gateway/access.h"
 
@@ -37,11 +37,11 @@ class KeyFile final : public gateway::KeySource {
       : path_(std::move(path)), on_problem_(std::move(on_problem)) {}
   const std::string path_;
   const std::function<void(const Error&)> on_problem_;
-  std::mutex mutex_;
-  std::shared_ptr<const gateway::KeyRing> ring_;  // guarded by mutex_
-  uint64_t looked_us_ = 0;                        // guarded by mutex_
-  std::string stamp_;                             // guarded by mutex_
-  std::string unusable_;  // guarded by mutex_; the stamp of the last change that was told of
+  Mutex mutex_;
+  std::shared_ptr<const gateway::KeyRing> ring_ MR_GUARDED_BY(mutex_);
+  uint64_t looked_us_ MR_GUARDED_BY(mutex_) = 0;
+  std::string stamp_ MR_GUARDED_BY(mutex_);
+  std::string unusable_ MR_GUARDED_BY(mutex_);  // the stamp of the last change that was told of
 };
 
 }  // namespace millrace::node

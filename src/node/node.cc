@@ -62,12 +62,13 @@ Result<std::unique_ptr<Node>> Node::start(const Config& config, Log& log) {
         paths, [&log](const Error& error) { log.warn("TLS needs a look", "error", error.message()); }));
     if (config.tls == "self-signed") node->self_signed_ = paths.certificate;
   }
-  node->store_ = MR_TRY(store::Store::open(config.store_options(), log));
+  node->store_ = MR_TRY(store::LocalStore::open(config.store_options(), log));
   node->workers_ = std::make_unique<Workers>(static_cast<unsigned>(config.workers));
   node->movers_ = std::make_unique<Workers>(static_cast<unsigned>(config.workers));
-  node->indexes_ = std::make_unique<gateway::ShardIndexes>(*node->store_);
+  node->indexes_ = std::make_unique<gateway::ShardIndexes>(node->store_->objects(), node->store_->memory());
   node->administration_ = std::make_unique<NodeAdministration>(*node->store_);
-  const gateway::Services services{*node->store_,
+  const gateway::Services services{node->store_->objects(),
+                                   node->store_->memory(),
                                    *node->indexes_,
                                    *node->workers_,
                                    *node->movers_,

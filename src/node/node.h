@@ -14,7 +14,7 @@
 #include "node/administration.h"
 #include "node/config.h"
 #include "node/keys.h"
-#include "store/store.h"
+#include "store/local_store.h"
 
 namespace millrace::node {
 
@@ -24,7 +24,7 @@ class Node {
   ~Node();
 
   std::string url() const;  // http://127.0.0.1:9400
-  store::Store& store() { return *store_; }
+  store::LocalStore& store() { return *store_; }
   bool is_open() const { return open_; }
   // The certificate that clients must be told to trust; empty: none, or one that they know.
   const std::string& self_signed() const { return self_signed_; }
@@ -37,7 +37,7 @@ class Node {
 
   // In the order of building; taken down in reverse.
   std::unique_ptr<KeyFile> keys_;
-  std::unique_ptr<store::Store> store_;
+  std::unique_ptr<store::LocalStore> store_;
   std::unique_ptr<Workers> workers_;
   std::unique_ptr<Workers> movers_;
   std::unique_ptr<gateway::ShardIndexes> indexes_;

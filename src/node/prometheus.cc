@@ -91,7 +91,7 @@ void add_drive(Families& families, const store::DriveStatus& drive) {
 
 }  // namespace
 
-std::string prometheus_text(const gateway::Meters& meters, store::Store& store, const net::Server& server) {
+std::string prometheus_text(const gateway::Meters& meters, store::Drives& drives, const net::Server& server) {
   Families families;
   for (const gateway::MeterReading& reading : meters.read()) {
     const Labels labels = {{"operation", std::string(reading.meter)}};
@@ -109,8 +109,8 @@ std::string prometheus_text(const gateway::Meters& meters, store::Store& store, 
     families.add("millrace_request_errors_total", "Requests that failed", MetricType::Counter, client_errors,
                  static_cast<double>(reading.client_errors));
   }
-  for (const store::DriveStatus& drive : store.drives()) add_drive(families, drive);
-  const store::ScrubStatus scrub = store.scrub_status();
+  for (const store::DriveStatus& drive : drives.status()) add_drive(families, drive);
+  const store::ScrubStatus scrub = drives.scrub_status();
   families.add("millrace_scrub_bytes_total", "Bytes that the scrubber compared in this cycle",
                MetricType::Gauge, {}, static_cast<double>(scrub.bytes_done));
   families.add("millrace_scrub_cycles_total", "Whole cycles of the scrubber", MetricType::Counter, {},

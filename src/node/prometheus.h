@@ -5,11 +5,11 @@
 
 #include "gateway/meters.h"
 #include "net/server.h"
-#include "store/store.h"
+#include "store/drives.h"
 
 namespace millrace::node {
 
 // Blocks: drives are asked.
-std::string prometheus_text(const gateway::Meters& meters, store::Store& store, const net::Server& server);
+std::string prometheus_text(const gateway::Meters& meters, store::Drives& drives, const net::Server& server);
 
 }  // namespace millrace::node

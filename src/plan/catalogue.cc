@@ -170,7 +170,7 @@ Result<Kind> parse_kind(std::string_view text) {
   return make_error(Code::kInvalid, "{} is not a kind of part", text);
 }
 
-void read_drive(Fields& fields, Part& part) {
+void read_drive(TomlFields& fields, Part& part) {
   part.rate = fields.rate("read", part.rate);
   part.random = fields.rate("random", part.random);
   part.write = fields.rate("write", part.write);
@@ -181,7 +181,7 @@ void read_drive(Fields& fields, Part& part) {
     fields.fail(fields.wrong("random", "is above the rate in sequence, which no drive does"));
 }
 
-void read_gpu(Fields& fields, Part& part) {
+void read_gpu(TomlFields& fields, Part& part) {
   const bool has_rate = fields.has("rate"), has_batch = fields.has("batch"),
              has_step = fields.has("step_seconds");
   if (has_rate && (has_batch || has_step))
@@ -202,7 +202,7 @@ void read_gpu(Fields& fields, Part& part) {
     fields.fail(fields.wrong("rate", "is missing, and so are batch and step_seconds"));
 }
 
-Status read_part(Fields& fields, Part& part) {
+Status read_part(TomlFields& fields, Part& part) {
   switch (part.kind) {
     case Kind::kDrive:
       read_drive(fields, part);
@@ -244,7 +244,7 @@ std::string_view kind_name(Kind kind) {
 
 Result<Catalogue> Catalogue::standard() {
   Catalogue catalogue;
-  const Document document = MR_TRY(parse_document(kStandard, "catalogue"));
+  const TomlDocument document = MR_TRY(parse_toml(kStandard, "catalogue"));
   MR_TRY(catalogue.add(document));
   for (const Accelerator& one : accelerators()) {
     Part part;
@@ -259,17 +259,17 @@ Result<Catalogue> Catalogue::standard() {
   return catalogue;
 }
 
-Status Catalogue::add(const Document& document) {
-  const Value* parts = document.root.find("part");
+Status Catalogue::add(const TomlDocument& document) {
+  const TomlValue* parts = document.root.find("part");
   if (parts == nullptr) return {};
-  if (parts->kind != Value::Kind::kTable)
+  if (parts->kind != TomlValue::Kind::kTable)
     return make_error(Code::kInvalid, "{}: part must be tables such as [part.nvme]",
                       document.place(parts->at));
-  for (const Value::Field& field : parts->fields) {
+  for (const TomlValue::Field& field : parts->fields) {
     const std::string what = fmt::format("[part.{}]", field.key);
-    if (field.value.kind != Value::Kind::kTable)
+    if (field.value.kind != TomlValue::Kind::kTable)
       return make_error(Code::kInvalid, "{}: {} is not a table", document.place(field.value.at), what);
-    Fields fields(document, field.value, what);
+    TomlFields fields(document, field.value, what);
     Part* known = nullptr;
     for (Part& one : parts_) known = one.name == field.key ? &one : known;
     if (known == nullptr && !fields.has("kind"))

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "plan/document.h"
+#include "base/toml_document.h"
 #include "plan/rational.h"
 
 namespace millrace::plan {
@@ -37,7 +37,7 @@ class Catalogue {
  public:
   static Result<Catalogue> standard();
   // [part.NAME] tables of a plan.
-  Status add(const Document& document);
+  Status add(const TomlDocument& document);
 
   // The error names the nearest part of that kind.
   Result<Part> get(Kind kind, std::string_view name) const;

@@ -225,7 +225,7 @@ TEST(SweepTest, ValuesAreRangesOrLists) {
 }
 
 TEST(SweepTest, ThroughputRisesUntilSomethingElseLimits) {
-  const auto document = parse_document(std::string(kLoad) + kShelf + kBox, "test.toml").take();
+  const auto document = parse_toml(std::string(kLoad) + kShelf + kBox, "test.toml").take();
   const auto points = sweep(document, "store.shelf.drives", {"1", "5", "9"}).take();
   EXPECT_EQ(points[0].delivered, 200'000'000);
   EXPECT_EQ(points[1].delivered, 1'000'000'000);
@@ -237,7 +237,7 @@ TEST(SweepTest, ThroughputRisesUntilSomethingElseLimits) {
 }
 
 TEST(SweepTest, AnImpossibleValueIsNamed) {
-  const auto document = parse_document(std::string(kLoad) + kShelf + kBox, "test.toml").take();
+  const auto document = parse_toml(std::string(kLoad) + kShelf + kBox, "test.toml").take();
   const auto refused = sweep(document, "store.shelf.drives", {"4", "none"});
   ASSERT_FALSE(refused.has_value());
   EXPECT_NE(refused.error().message().find("store.shelf.drives=none"), std::string::npos);

@@ -2,9 +2,9 @@
 #include "plan/installation.h"
 
 #include <algorithm>
-#include <charconv>
 #include <set>
 
+#include "base/number.h"
 #include "base/settings.h"
 
 namespace millrace::plan {
@@ -18,28 +18,28 @@ constexpr uint64_t kMostSampleBytes = 1'000'000'000'000;
 
 class Reader {
  public:
-  Reader(const Document& document, Catalogue catalogue)
+  Reader(const TomlDocument& document, Catalogue catalogue)
       : document_(document), catalogue_(std::move(catalogue)) {}
 
-  Result<Workload> read_workload(const Value& table);
-  Result<Store> read_store(const Value& table);
-  Result<Switch> read_switch(const Value& table);
-  Result<Machines> read_machines(const Value& table, std::string_view tier);
-  Result<Simulated> read_simulated(const Value& table);
+  Result<Workload> read_workload(const TomlValue& table);
+  Result<Store> read_store(const TomlValue& table);
+  Result<Switch> read_switch(const TomlValue& table);
+  Result<Machines> read_machines(const TomlValue& table, std::string_view tier);
+  Result<Simulated> read_simulated(const TomlValue& table);
 
  private:
-  Part part(Fields& fields, Kind kind, std::string_view key);
-  Links links(Fields& fields, std::string_view key, std::string_view count_key);
-  uint64_t at_most(Fields& fields, std::string_view key, uint64_t fallback, uint64_t most);
-  std::string name(Fields& fields, std::string_view tier);
-  void read_dataset(Fields& fields, Workload& workload);
+  Part part(TomlFields& fields, Kind kind, std::string_view key);
+  Links links(TomlFields& fields, std::string_view key, std::string_view count_key);
+  uint64_t at_most(TomlFields& fields, std::string_view key, uint64_t fallback, uint64_t most);
+  std::string name(TomlFields& fields, std::string_view tier);
+  void read_dataset(TomlFields& fields, Workload& workload);
 
-  const Document& document_;
+  const TomlDocument& document_;
   const Catalogue catalogue_;
   std::set<std::string> names_;  // of all groups: each once
 };
 
-Part Reader::part(Fields& fields, Kind kind, std::string_view key) {
+Part Reader::part(TomlFields& fields, Kind kind, std::string_view key) {
   const std::string wanted = fields.text(key);
   if (wanted.empty()) {
     fields.fail(fields.wrong(key, "is missing").with_hint("millrace plan parts lists what there is"));
@@ -53,14 +53,14 @@ Part Reader::part(Fields& fields, Kind kind, std::string_view key) {
   return {};
 }
 
-uint64_t Reader::at_most(Fields& fields, std::string_view key, uint64_t fallback, uint64_t most) {
+uint64_t Reader::at_most(TomlFields& fields, std::string_view key, uint64_t fallback, uint64_t most) {
   const uint64_t value = fields.count(key, fallback);
   if (value >= 1 && value <= most) return value;
   fields.fail(fields.wrong(key, fmt::format("is {}, not a number from 1 to {}", value, most)));
   return 1;
 }
 
-Links Reader::links(Fields& fields, std::string_view key, std::string_view count_key) {
+Links Reader::links(TomlFields& fields, std::string_view key, std::string_view count_key) {
   const bool counted = !count_key.empty() && fields.has(count_key);
   if (!fields.has(key)) {
     if (counted) fields.fail(fields.wrong(count_key, fmt::format("counts nothing: {} is missing", key)));
@@ -72,7 +72,7 @@ Links Reader::links(Fields& fields, std::string_view key, std::string_view count
   return links;
 }
 
-std::string Reader::name(Fields& fields, std::string_view tier) {
+std::string Reader::name(TomlFields& fields, std::string_view tier) {
   const std::string name = fields.text("name", std::string(tier));
   if (name.find('.') != std::string::npos) fields.fail(fields.wrong("name", "must not have a dot"));
   if (!names_.insert(name).second)
@@ -81,7 +81,7 @@ std::string Reader::name(Fields& fields, std::string_view tier) {
   return name;
 }
 
-void Reader::read_dataset(Fields& fields, Workload& workload) {
+void Reader::read_dataset(TomlFields& fields, Workload& workload) {
   workload.sample = fields.bytes("sample");
   if (workload.sample == 0 || workload.sample > kMostSampleBytes)
     return fields.fail(fields.wrong("sample", "must be the stored bytes of a sample, from 1B to 1TB"));
@@ -104,8 +104,8 @@ void Reader::read_dataset(Fields& fields, Workload& workload) {
   if (workload.shard < workload.sample) workload.shard = workload.sample;
 }
 
-Result<Workload> Reader::read_workload(const Value& table) {
-  Fields fields(document_, table, "[workload]");
+Result<Workload> Reader::read_workload(const TomlValue& table) {
+  TomlFields fields(document_, table, "[workload]");
   Workload workload;
   workload.place = document_.place(table.at);
   read_dataset(fields, workload);
@@ -136,10 +136,10 @@ Result<Workload> Reader::read_workload(const Value& table) {
   return workload;
 }
 
-Result<Store> Reader::read_store(const Value& table) {
+Result<Store> Reader::read_store(const TomlValue& table) {
   Store store;
   store.place = document_.place(table.at);
-  Fields fields(document_, table, "[[store]]");
+  TomlFields fields(document_, table, "[[store]]");
   store.name = name(fields, "store");
   store.machines = at_most(fields, "count", 1, kMostMachines);
   store.drive = part(fields, Kind::kDrive, "drive");
@@ -158,10 +158,10 @@ Result<Store> Reader::read_store(const Value& table) {
   return store;
 }
 
-Result<Switch> Reader::read_switch(const Value& table) {
+Result<Switch> Reader::read_switch(const TomlValue& table) {
   Switch one;
   one.place = document_.place(table.at);
-  Fields fields(document_, table, "[[switch]]");
+  TomlFields fields(document_, table, "[[switch]]");
   one.name = name(fields, "switch");
   one.rate = fields.rate("rate");
   one.uplink_to = fields.text("uplink_to");
@@ -180,10 +180,10 @@ Result<Switch> Reader::read_switch(const Value& table) {
   return one;
 }
 
-Result<Machines> Reader::read_machines(const Value& table, std::string_view tier) {
+Result<Machines> Reader::read_machines(const TomlValue& table, std::string_view tier) {
   Machines group;
   group.place = document_.place(table.at);
-  Fields fields(document_, table, fmt::format("[[{}]]", tier));
+  TomlFields fields(document_, table, fmt::format("[[{}]]", tier));
   group.name = name(fields, tier);
   group.machines = at_most(fields, "count", 1, kMostMachines);
   if (fields.has("cores")) {
@@ -207,8 +207,8 @@ Result<Machines> Reader::read_machines(const Value& table, std::string_view tier
   return group;
 }
 
-Result<Simulated> Reader::read_simulated(const Value& table) {
-  Fields fields(document_, table, "[simulate]");
+Result<Simulated> Reader::read_simulated(const TomlValue& table) {
+  TomlFields fields(document_, table, "[simulate]");
   Simulated simulated;
   simulated.readers = at_most(fields, "readers", simulated.readers, kMostInMachine);
   simulated.ahead = at_most(fields, "ahead", simulated.ahead, 1000);
@@ -225,13 +225,13 @@ Result<Simulated> Reader::read_simulated(const Value& table) {
   return simulated;
 }
 
-Result<std::vector<const Value*>> tables_of(const Document& document, std::string_view key) {
-  std::vector<const Value*> tables;
-  const Value* list = document.root.find(key);
+Result<std::vector<const TomlValue*>> tables_of(const TomlDocument& document, std::string_view key) {
+  std::vector<const TomlValue*> tables;
+  const TomlValue* list = document.root.find(key);
   if (list == nullptr) return tables;
-  const bool is_list = list->kind == Value::Kind::kList && list->items.size() <= kMostGroups;
-  for (const Value& item : list->items) {
-    if (is_list && item.kind == Value::Kind::kTable) tables.push_back(&item);
+  const bool is_list = list->kind == TomlValue::Kind::kList && list->items.size() <= kMostGroups;
+  for (const TomlValue& item : list->items) {
+    if (is_list && item.kind == TomlValue::Kind::kTable) tables.push_back(&item);
   }
   if (!is_list || tables.size() != list->items.size())
     return make_error(Code::kInvalid, "{}: {} must be at most {} tables, each headed [[{}]]",
@@ -239,8 +239,8 @@ Result<std::vector<const Value*>> tables_of(const Document& document, std::strin
   return tables;
 }
 
-Status check_root(const Document& document) {
-  Fields fields(document, document.root, "the plan");
+Status check_root(const TomlDocument& document) {
+  TomlFields fields(document, document.root, "the plan");
   fields.text("name");
   for (const char* key : {"workload", "part", "store", "switch", "cpu", "gpu", "simulate"}) fields.has(key);
   MR_TRY(fields.finish());
@@ -252,8 +252,8 @@ Status check_root(const Document& document) {
         .with_hint("millrace plan size -o FILE writes a plan to start from");
   }
   for (const char* key : {"workload", "simulate"}) {
-    const Value* table = document.root.find(key);
-    if (table != nullptr && table->kind != Value::Kind::kTable)
+    const TomlValue* table = document.root.find(key);
+    if (table != nullptr && table->kind != TomlValue::Kind::kTable)
       return make_error(Code::kInvalid, "{}: {} must be one table, headed [{}]", document.place(table->at),
                         key, key);
   }
@@ -356,9 +356,8 @@ Result<Redundancy> parse_redundancy(std::string_view text) {
         .with_hint("none, copies=2, or ec=8+2 for 8 slices of data and 2 of parity");
   };
   const auto number = [](std::string_view digits) -> uint64_t {
-    uint64_t value = 0;
-    const auto [end, bad] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-    return bad == std::errc() && end == digits.data() + digits.size() && value <= kMost ? value : 0;
+    const uint64_t value = parse_number<uint64_t>(digits).value_or(0);
+    return value <= kMost ? value : 0;
   };
   Redundancy redundancy;
   if (text == "none") return redundancy;
@@ -382,24 +381,24 @@ uint64_t Installation::gpu_count() const {
   return count;
 }
 
-Result<Installation> read_installation(const Document& document) {
+Result<Installation> read_installation(const TomlDocument& document) {
   MR_TRY(check_root(document));
   Catalogue catalogue = MR_TRY(Catalogue::standard());
   MR_TRY(catalogue.add(document));
   Reader reader(document, std::move(catalogue));
   Installation plan;
-  Fields root(document, document.root, "the plan");
+  TomlFields root(document, document.root, "the plan");
   plan.name = root.text("name", document.name);
   plan.workload = MR_TRY(reader.read_workload(*document.root.find("workload")));
-  for (const Value* table : MR_TRY(tables_of(document, "store")))
+  for (const TomlValue* table : MR_TRY(tables_of(document, "store")))
     plan.stores.push_back(MR_TRY(reader.read_store(*table)));
-  for (const Value* table : MR_TRY(tables_of(document, "switch")))
+  for (const TomlValue* table : MR_TRY(tables_of(document, "switch")))
     plan.switches.push_back(MR_TRY(reader.read_switch(*table)));
-  for (const Value* table : MR_TRY(tables_of(document, "cpu")))
+  for (const TomlValue* table : MR_TRY(tables_of(document, "cpu")))
     plan.cpus.push_back(MR_TRY(reader.read_machines(*table, "cpu")));
-  for (const Value* table : MR_TRY(tables_of(document, "gpu")))
+  for (const TomlValue* table : MR_TRY(tables_of(document, "gpu")))
     plan.gpus.push_back(MR_TRY(reader.read_machines(*table, "gpu")));
-  if (const Value* table = document.root.find("simulate"))
+  if (const TomlValue* table = document.root.find("simulate"))
     plan.simulated = MR_TRY(reader.read_simulated(*table));
   if (plan.stores.empty() || plan.gpus.empty())
     return make_error(Code::kInvalid, "{}: a plan needs at least one [[store]] and one [[gpu]]",

@@ -108,6 +108,6 @@ struct Installation {
   uint64_t gpu_count() const;
 };
 
-Result<Installation> read_installation(const Document& document);
+Result<Installation> read_installation(const TomlDocument& document);
 
 }  // namespace millrace::plan

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "plan/set_value.h"
 #include "plan/testing/plans.h"
 
 namespace millrace::plan {
@@ -37,7 +38,7 @@ struct Said {
 };
 
 Said refused(const std::string& text) {
-  const auto document = parse_document(text, "p.toml");
+  const auto document = parse_toml(text, "p.toml");
   if (!document) return {document.error().message(), document.error().hint()};
   const auto plan = read_installation(*document);
   if (plan) return {};
@@ -152,7 +153,7 @@ TEST(InstallationTest, BrokenTomlHasItsPlace) {
 }
 
 TEST(InstallationTest, ValuesCanBeSetByName) {
-  Document document = parse_document(with("name = \"small\"", ""), "p.toml").take();
+  TomlDocument document = parse_toml(with("name = \"small\"", ""), "p.toml").take();
   ASSERT_TRUE(set_value(document, "store.shelf.drives", "24").has_value());
   ASSERT_TRUE(set_value(document, "part.rotational.read", "150MB/s").has_value());
   ASSERT_TRUE(set_value(document, "workload.epochs", "7").has_value());

@@ -147,7 +147,7 @@ TEST(PictureTest, OnTheTerminalEveryPartHasALineAndTheCutAMark) {
 }
 
 TEST(PictureTest, ASweepIsReadable) {
-  const auto document = parse_document(plan_of_parts(3), "test.toml").take();
+  const auto document = parse_toml(plan_of_parts(3), "test.toml").take();
   const auto values = expand_values("1..60").take();
   const std::string svg =
       sweep_picture("sweep", "store.drives", sweep(document, "store.drives", values).take());

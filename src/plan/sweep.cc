@@ -1,18 +1,13 @@
 // Checks the plan once for every value.
 #include "plan/sweep.h"
 
-#include <charconv>
-
+#include "base/number.h"
 #include "base/text.h"
+#include "plan/set_value.h"
 
 namespace millrace::plan {
 
 namespace {
-
-bool read_whole(std::string_view text, uint64_t& value) {
-  const auto [end, bad] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return !text.empty() && bad == std::errc() && end == text.data() + text.size();
-}
 
 Error wrong_values(std::string_view text) {
   return make_error(Code::kInvalid, "\"{}\" are not values to try", printable(text, 64))
@@ -29,25 +24,26 @@ Result<std::vector<std::string>> expand_values(std::string_view text) {
     return values;
   }
   const size_t colon = text.find(':', dots);
-  uint64_t first = 0, last = 0, step = 1;
   const std::string_view end =
       text.substr(dots + 2, colon == std::string_view::npos ? colon : colon - dots - 2);
-  const bool is_range = read_whole(text.substr(0, dots), first) && read_whole(end, last) &&
-                        (colon == std::string_view::npos || read_whole(text.substr(colon + 1), step));
-  if (!is_range || step == 0 || last < first || (last - first) / step >= kMostPoints)
+  const auto first = parse_number<uint64_t>(text.substr(0, dots));
+  const auto last = parse_number<uint64_t>(end);
+  const auto step =
+      colon == std::string_view::npos ? uint64_t{1} : parse_number<uint64_t>(text.substr(colon + 1));
+  if (!first || !last || !step || *step == 0 || *last < *first || (*last - *first) / *step >= kMostPoints)
     return wrong_values(text);
   std::vector<std::string> values;
-  for (uint64_t count = 0; count <= (last - first) / step; ++count)
-    values.push_back(std::to_string(first + count * step));
+  for (uint64_t count = 0; count <= (*last - *first) / *step; ++count)
+    values.push_back(std::to_string(*first + count * *step));
   return values;
 }
 
-Result<std::vector<SweepPoint>> sweep(const Document& document, const std::string& key,
+Result<std::vector<SweepPoint>> sweep(const TomlDocument& document, const std::string& key,
                                       const std::vector<std::string>& values) {
   std::vector<SweepPoint> points;
   for (const std::string& value : values) {
     const std::string doing = fmt::format("with {}={}", key, value);
-    Document changed = document;
+    TomlDocument changed = document;
     MR_TRY(set_value(changed, key, value));
     const Installation plan = MR_TRY(read_installation(changed).within(doing));
     const Check checked = MR_TRY(check(plan).within(doing));

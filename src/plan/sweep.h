@@ -22,7 +22,7 @@ struct SweepPoint {
 constexpr size_t kMostPoints = 1000;
 Result<std::vector<std::string>> expand_values(std::string_view text);
 
-Result<std::vector<SweepPoint>> sweep(const Document& document, const std::string& key,
+Result<std::vector<SweepPoint>> sweep(const TomlDocument& document, const std::string& key,
                                       const std::vector<std::string>& values);
 
 // Throughput and cost over the values, and where the bottleneck changes.

@@ -52,7 +52,7 @@ SizeRequest request_for(uint64_t gpus, uint64_t drive_rate) {
 }
 
 Check check_text(const std::string& text) {
-  const auto document = parse_document(text, "sized.toml").take();
+  const auto document = parse_toml(text, "sized.toml").take();
   const auto plan = read_installation(document);
   EXPECT_TRUE(plan.has_value()) << (plan ? "" : plan.error().message()) << "\n" << text;
   return check(*plan).take();

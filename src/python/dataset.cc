@@ -6,6 +6,7 @@
 #include <future>
 
 #include "base/units.h"
+#include "loader/image_description.h"
 #include "loader/loader.h"
 #include "loader/quality.h"
 #include "loader/random_access.h"
@@ -207,31 +208,16 @@ struct AccessHandle {
   }
 };
 
-// One value is for all channels, as in torchvision.
-template <typename Values>
-void set_by_channel(Values& into, const std::vector<float>& given, decode::Channels channels) {
-  const size_t wanted = decode::count(channels);
-  if (given.empty()) return;
-  if (given.size() != 1 && given.size() != wanted) {
-    raise(make_error(Code::kInvalid, "normalize has {} values for {} channels", given.size(), wanted)
-              .with_hint("one for each channel, or one for all"));
-  }
-  for (size_t channel = 0; channel < wanted; ++channel)
-    into[channel] = given.size() == 1 ? given[0] : given[channel];
-}
-
+// Only what was said is in `options`: the rest follows in the engine.
 decode::TransformSpec image_spec(const py::dict& options) {
-  decode::TransformSpec spec;
-  for (const char* name : {"channels", "crop", "dtype", "layout"})
-    value_or_raise(loader::set_image_option(spec, name, options[name].cast<std::string>()));
-  spec.resize = options["resize"].cast<uint32_t>();
-  spec.size = {options["width"].cast<uint32_t>(), options["height"].cast<uint32_t>()};
-  std::tie(spec.scale_from, spec.scale_to) = options["scale"].cast<std::pair<double, double>>();
-  std::tie(spec.ratio_from, spec.ratio_to) = options["ratio"].cast<std::pair<double, double>>();
-  spec.flip = options["flip"].cast<bool>();
-  set_by_channel(spec.mean, options["mean"].cast<std::vector<float>>(), spec.channels);
-  set_by_channel(spec.deviation, options["std"].cast<std::vector<float>>(), spec.channels);
-  return spec;
+  loader::ImageDescription image;
+  for (const auto& [name, value] : options["words"].cast<std::map<std::string, std::string>>())
+    value_or_raise(image.set(name, value));
+  if (options.contains("mean"))
+    image.normalize(options["mean"].cast<std::vector<float>>(), options["std"].cast<std::vector<float>>());
+  image.set_random(options["scale"].cast<std::pair<double, double>>(),
+                   options["ratio"].cast<std::pair<double, double>>());
+  return value_or_raise(image.finish());
 }
 
 loader::FieldSpec field_spec(const py::dict& options) {
@@ -240,7 +226,7 @@ loader::FieldSpec field_spec(const py::dict& options) {
   field.any_of = options["any_of"].cast<std::vector<std::string>>();
   field.kind = value_or_raise(loader::parse_kind(options["kind"].cast<std::string>()));
   if (options.contains("ragged")) field.ragged = options["ragged"].cast<bool>();
-  if (field.kind == loader::FieldKind::kImage) field.image = image_spec(options);
+  if (field.kind == loader::FieldKind::kImage) field.image = image_spec(options["image"]);
   return field;
 }
 
@@ -267,7 +253,7 @@ loader::Recipe make_recipe(const py::dict& options) {
   return recipe;
 }
 
-void bind_handles(py::module_& module) {
+void bind_catalogue(py::module_& module) {
   py::class_<CatalogueHandle>(module, "Catalogue")
       .def(py::init(&open_catalogue), py::arg("names"),
            py::arg("mirrors") = std::vector<std::vector<std::string>>(), py::arg("index_cache") = "",
@@ -329,6 +315,9 @@ void bind_handles(py::module_& module) {
         }
         return value_or_raise(std::move(text));
       });
+}
+
+void bind_recipe(py::module_& module) {
   py::class_<loader::State, std::shared_ptr<loader::State>>(module, "Position")
       .def(py::init([](uint64_t epoch, uint64_t batch) { return loader::State{epoch, batch, 0}; }),
            py::arg("epoch") = 0, py::arg("batch") = 0)
@@ -357,7 +346,8 @@ void bind_handles(py::module_& module) {
 }  // namespace
 
 void bind_dataset(py::module_& module) {
-  bind_handles(module);
+  bind_catalogue(module);
+  bind_recipe(module);
   py::class_<LoaderHandle, std::shared_ptr<LoaderHandle>>(module, "Loader")
       .def(py::init([](const CatalogueHandle& catalogue, const loader::Recipe& recipe, uint64_t epoch,
                        uint64_t batch, uint64_t epochs, uint64_t rank, uint64_t world, uint64_t step,
@@ -393,6 +383,16 @@ void bind_dataset(py::module_& module) {
       .def("get", &AccessHandle::get, py::arg("numbers"), py::arg("epoch") = 0)
       .def("place", [](const AccessHandle& own, size_t slot) { return own.places.place(slot); });
   module.def("parse_bytes", [](const std::string& text) { return value_or_raise(parse_bytes(text)); });
+  module.def("check_image", [](const py::dict& options) { static_cast<void>(image_spec(options)); });
+  module.def("image_defaults", [] {
+    const decode::TransformSpec usual;
+    py::dict defaults;
+    defaults["layout"] = loader::image_word(usual.layout);
+    defaults["channels"] = loader::image_word(usual.channels);
+    defaults["scale"] = py::make_tuple(usual.scale_from, usual.scale_to);
+    defaults["ratio"] = py::make_tuple(usual.ratio_from, usual.ratio_to);
+    return defaults;
+  });
 }
 
 }  // namespace millrace::python

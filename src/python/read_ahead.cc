@@ -6,10 +6,10 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <condition_variable>
 #include <deque>
-#include <mutex>
 #include <thread>
+
+#include "base/mutex.h"
 
 namespace millrace::python {
 
@@ -26,9 +26,9 @@ constexpr std::chrono::seconds kPatienceAtEnd{1};
 struct ReadAhead::Shared {
   Shared(BatchReader its_reader, uint64_t its_memory) : reader(std::move(its_reader)), memory(its_memory) {}
 
-  bool has_room() const { return queue.empty() || queued_bytes < memory; }
+  bool has_room() const MR_REQUIRES(mutex) { return queue.empty() || queued_bytes < memory; }
 
-  void queue_current() {
+  void queue_current() MR_REQUIRES(mutex) {
     queued_bytes += current.bytes.size();
     queue.push_back(std::move(current));
     current = Batch();
@@ -45,35 +45,36 @@ struct ReadAhead::Shared {
   std::atomic<bool> hungry = false;  // next() waits: hand over what there is
   std::atomic<bool> stopped = false;
 
-  std::mutex mutex;
-  std::condition_variable changed;
-  Batch current;                 // guarded by mutex; being filled
-  std::deque<Batch> queue;       // guarded by mutex
-  uint64_t queued_bytes = 0;     // guarded by mutex
-  std::vector<Batch> spares;     // guarded by mutex
-  std::optional<Error> failure;  // guarded by mutex
-  bool ended = false;            // guarded by mutex; the thread is done
+  Mutex mutex;
+  ConditionVariable changed;
+  Batch current MR_GUARDED_BY(mutex);  // being filled
+  std::deque<Batch> queue MR_GUARDED_BY(mutex);
+  uint64_t queued_bytes MR_GUARDED_BY(mutex) = 0;
+  std::vector<Batch> spares MR_GUARDED_BY(mutex);
+  std::optional<Error> failure MR_GUARDED_BY(mutex);
+  bool ended MR_GUARDED_BY(mutex) = false;  // the thread is done
 };
 
 // The batch under way is shared: while the thread waits for its input, whoever is hungry takes what there is.
 void ReadAhead::run(Shared& shared) {
   while (true) {
     {
-      std::unique_lock lock(shared.mutex);
-      shared.changed.wait(lock, [&] { return shared.stopped || shared.has_room(); });
+      UniqueLock lock(shared.mutex);
+      shared.changed.wait(lock,
+                          [&]() MR_REQUIRES(shared.mutex) { return shared.stopped || shared.has_room(); });
     }
     if (shared.stopped) break;
     auto found = shared.reader.advance();
-    std::lock_guard lock(shared.mutex);
+    const MutexLock lock(shared.mutex);
     if (!found) shared.failure = found.take_error();
     const bool is_end = shared.failure || !*found;
     if (!is_end) shared.reader.add(shared.current);
-    const Batch& current = shared.current;
-    const bool is_full = current.bytes.size() >= kBatchBytes || current.samples.size() >= kBatchSamples;
-    if (!current.samples.empty() && (is_end || is_full || shared.hungry)) shared.queue_current();
+    const bool is_full =
+        shared.current.bytes.size() >= kBatchBytes || shared.current.samples.size() >= kBatchSamples;
+    if (!shared.current.samples.empty() && (is_end || is_full || shared.hungry)) shared.queue_current();
     if (is_end) break;
   }
-  std::lock_guard lock(shared.mutex);
+  const MutexLock lock(shared.mutex);
   shared.ended = true;
   shared.changed.notify_all();
 }
@@ -103,9 +104,11 @@ Result<ReadAhead::Got> ReadAhead::next(Batch& batch, std::chrono::milliseconds p
         .with_hint("start iterating in the process that uses the samples");
   }
   batch.clear();
-  std::unique_lock lock(shared.mutex);
+  UniqueLock lock(shared.mutex);
   if (shared.queue.empty() && !shared.current.samples.empty()) shared.queue_current();
-  const auto ready = [&] { return !shared.queue.empty() || shared.ended || shared.stopped; };
+  const auto ready = [&]() MR_REQUIRES(shared.mutex) {
+    return !shared.queue.empty() || shared.ended || shared.stopped;
+  };
   if (!ready()) {
     shared.hungry = true;
     shared.changed.wait_for(lock, patience, ready);
@@ -130,10 +133,10 @@ Result<ReadAhead::Got> ReadAhead::next(Batch& batch, std::chrono::milliseconds p
 void ReadAhead::stop() {
   Shared& shared = *shared_;
   if (shared.process != ::getpid()) return;
-  std::unique_lock lock(shared.mutex);
+  UniqueLock lock(shared.mutex);
   shared.stopped = true;
   shared.changed.notify_all();
-  shared.changed.wait_for(lock, kPatienceAtEnd, [&] { return shared.ended; });
+  shared.changed.wait_for(lock, kPatienceAtEnd, [&]() MR_REQUIRES(shared.mutex) { return shared.ended; });
 }
 
 ReadAhead::~ReadAhead() {

@@ -146,7 +146,8 @@ class Iterator {
   bool in_use_ = false;
 
  private:
-  // Guarded by the GIL; all are closed before the interpreter ends, so that no thread outlives the libraries.
+  // Used with the GIL alone; all are closed before the interpreter ends, so that no thread outlives the
+  // libraries.
   static std::unordered_set<Iterator*>& live() {
     static auto& iterators = *new std::unordered_set<Iterator*>();
     return iterators;

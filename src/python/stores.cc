@@ -30,7 +30,7 @@ struct Kept {
 }  // namespace
 
 Result<std::shared_ptr<transfer::Stores>> shared_stores() {
-  // Guarded by the GIL, and never destroyed: threads that still read may outlive the interpreter.
+  // Used with the GIL alone, and never destroyed: threads that still read may outlive the interpreter.
   static Kept& kept = *new Kept();
   std::string now = environment();
   if (kept.stores && kept.process == ::getpid() && kept.environment == now) return kept.stores;

@@ -6,14 +6,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <condition_variable>
 #include <deque>
 #include <filesystem>
 #include <map>
-#include <mutex>
 
 #include "base/buffer.h"
 #include "base/ids.h"
+#include "base/mutex.h"
 #include "base/queue.h"
 #include "base/text.h"
 #include "base/threads.h"
@@ -35,7 +34,8 @@ struct Task {
   std::string key;
   std::string blocks;
   Charge charge;
-  bool done = false;  // guarded by Mapper::mutex_, as are the following until then
+  // Written by a worker, with Mapper's mutex; read by others once it is true, which they see by that mutex.
+  bool done = false;
   std::optional<Error> failure;
   std::vector<Made> results;
 };
@@ -133,8 +133,8 @@ class Mapper {
   Status emit_oldest() {
     Task& task = *in_flight_.front();
     {
-      std::unique_lock lock(mutex_);
-      finished_.wait(lock, [&] { return task.done; });
+      UniqueLock lock(mutex_);
+      finished_.wait(lock, [&]() MR_REQUIRES(mutex_) { return task.done; });
     }
     if (task.failure) {
       ++report_.failed;
@@ -165,7 +165,7 @@ class Mapper {
       Task& task = **next;
       auto results = run_one(task);
       {
-        std::lock_guard lock(mutex_);
+        const MutexLock lock(mutex_);
         if (results) {
           task.results = results.take();
         } else {
@@ -194,8 +194,8 @@ class Mapper {
   Budget budget_;
   std::deque<std::unique_ptr<Task>> in_flight_;  // in the order of the input
   BoundedQueue<Task*> waiting_;
-  std::mutex mutex_;
-  std::condition_variable finished_;
+  Mutex mutex_;
+  ConditionVariable finished_;
   MapReport report_;
 };
 

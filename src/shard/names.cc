@@ -6,11 +6,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <optional>
 
 #include "base/file.h"
+#include "base/number.h"
 #include "base/text.h"
 #include "net/url.h"
 #include "shard/command.h"
@@ -27,14 +27,6 @@ Error bad_names(std::string_view specification, std::string_view why) {
       .with_hint("for example train-{000000..000099}.tar, train-@000100.tar, {train,val}.tar or data/*.tar");
 }
 
-std::optional<uint64_t> whole_number(std::string_view text) {
-  uint64_t value = 0;
-  const char* end = text.data() + text.size();
-  const auto [rest, failure] = std::from_chars(text.data(), end, value);
-  if (text.empty() || failure != std::errc{} || rest != end) return std::nullopt;
-  return value;
-}
-
 // The alternatives inside one pair of braces.
 Result<Names> alternatives(std::string_view inside, std::string_view specification) {
   const size_t dots = inside.find("..");
@@ -48,8 +40,8 @@ Result<Names> alternatives(std::string_view inside, std::string_view specificati
     }
   }
   const std::string_view low_text = inside.substr(0, dots);
-  const auto low = whole_number(low_text);
-  const auto high = whole_number(inside.substr(dots + 2));
+  const auto low = parse_number<uint64_t>(low_text);
+  const auto high = parse_number<uint64_t>(inside.substr(dots + 2));
   if (!low || !high) return bad_names(specification, "a range is two whole numbers");
   if (*high < *low) return bad_names(specification, "a range runs from the smaller number to the larger");
   if (*high - *low >= kMaxNames) return bad_names(specification, "names too many shards");
@@ -78,7 +70,7 @@ Status append_product(Names& heads, const Names& middles, std::string_view speci
 std::optional<Names> counted(std::string_view text, size_t at, size_t& end) {
   end = at + 1;
   while (end < text.size() && text[end] >= '0' && text[end] <= '9') ++end;
-  const auto count = whole_number(text.substr(at + 1, end - at - 1));
+  const auto count = parse_number<uint64_t>(text.substr(at + 1, end - at - 1));
   if (!count || *count == 0 || *count > kMaxNames) return std::nullopt;
   Names names;
   const size_t width = end - at - 1;
@@ -279,7 +271,7 @@ Result<OutputName> OutputName::parse(std::string_view pattern) {
     if (end >= pattern.size() || pattern[end] != 'd' || end - at > 3)
       return bad("a number is written %d or %06d");
     name.numbered_ = true;
-    name.width_ = static_cast<int>(whole_number(pattern.substr(at + 1, end - at - 1)).value_or(0));
+    name.width_ = static_cast<int>(parse_number<uint64_t>(pattern.substr(at + 1, end - at - 1)).value_or(0));
     at = end;
   }
   return name;

@@ -72,7 +72,7 @@ class FileCursor final : public RunCursor {
     filled_ -= at_;
     at_ = 0;
     if (wanted > buffer_.size()) buffer_.resize(wanted);
-    const size_t got = MR_TRY(const_cast<File&>(run_).read_at(offset_, std::span(buffer_).subspan(filled_)));
+    const size_t got = MR_TRY(run_.read_at(offset_, std::span(buffer_).subspan(filled_)));
     offset_ += got;
     filled_ += got;
     return filled_;

@@ -2,6 +2,9 @@
 #include "shard/run_pile.h"
 
 #include <algorithm>
+#include <utility>
+
+#include "base/mutex.h"
 
 namespace millrace::shard {
 
@@ -27,21 +30,41 @@ Status RunPile::add(Arena& arena, const RunRecord& record) {
 void RunPile::keep(Arena arena) {
   if (arena.empty()) return;
   arena.sort(options_.direction);
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   kept_.push_back(std::move(arena));
+}
+
+uint64_t RunPile::runs() const {
+  const MutexLock lock(mutex_);
+  return runs_;
+}
+
+uint64_t RunPile::spilled_bytes() const {
+  const MutexLock lock(mutex_);
+  return spilled_bytes_;
+}
+
+bool RunPile::has_spilled() const {
+  const MutexLock lock(mutex_);
+  return !spilled_.empty();
 }
 
 Result<std::vector<std::unique_ptr<RunCursor>>> RunPile::open() {
   // The merge needs the memory of the arenas for its buffers, unless all of it is in the arenas.
-  if (!spilled_.empty()) {
-    for (Arena& arena : kept_) MR_TRY(spill(arena));
-    kept_.clear();
+  if (has_spilled()) {
+    for (Arena& arena : take_kept()) MR_TRY(spill(arena));
     MR_TRY(reduce_runs());
   }
+  const MutexLock lock(mutex_);
   std::vector<std::unique_ptr<RunCursor>> runs;
   for (const Arena& arena : kept_) runs.push_back(arena.cursor());
   for (const File& file : spilled_) runs.push_back(read_run(file, kRunBuffer));
   return runs;
+}
+
+std::deque<Arena> RunPile::take_kept() {
+  const MutexLock lock(mutex_);
+  return std::exchange(kept_, {});
 }
 
 Status RunPile::spill(Arena& arena) {
@@ -58,7 +81,7 @@ Status RunPile::spill(Arena& arena) {
 Status RunPile::merge_many_runs() {
   std::deque<File> many;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (spilled_.size() < kMostRuns) return {};
     many.swap(spilled_);
   }
@@ -76,24 +99,30 @@ Status RunPile::write_run(std::vector<std::unique_ptr<RunCursor>> from) {
 
 Status RunPile::keep_run(RunWriter& writer) {
   File file = MR_TRY(writer.finish());
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   spilled_.push_back(std::move(file));
   runs_ += 1;
   spilled_bytes_ += writer.bytes();
   return {};
 }
 
+// So many of the oldest runs; none where there are no more than that.
+std::deque<File> RunPile::take_surplus(size_t most) {
+  const MutexLock lock(mutex_);
+  std::deque<File> oldest;
+  while (spilled_.size() + oldest.size() > most && oldest.size() < most) {
+    oldest.push_back(std::move(spilled_.front()));
+    spilled_.pop_front();
+  }
+  return oldest;
+}
+
 // More runs than buffers fit into memory are merged to fewer, longer ones first.
 Status RunPile::reduce_runs() {
   const size_t most = std::max<size_t>(2, options_.memory / 2 / kRunBuffer);
-  while (spilled_.size() > most) {
-    std::deque<File> group;
+  for (std::deque<File> group = take_surplus(most); !group.empty(); group = take_surplus(most)) {
     std::vector<std::unique_ptr<RunCursor>> cursors;
-    for (size_t i = 0; i < most; ++i) {
-      group.push_back(std::move(spilled_.front()));
-      spilled_.pop_front();
-      cursors.push_back(read_run(group.back(), kRunBuffer));
-    }
+    for (const File& run : group) cursors.push_back(read_run(run, kRunBuffer));
     MR_TRY(write_run(std::move(cursors)));
   }
   return {};

@@ -8,12 +8,12 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "base/buffer.h"
 #include "base/file.h"
+#include "base/mutex.h"
 #include "base/result.h"
 #include "shard/run.h"
 
@@ -37,8 +37,8 @@ class RunPile {
 
   Result<std::vector<std::unique_ptr<RunCursor>>> open();
 
-  uint64_t runs() const { return runs_; }  // written to disk; 0: everything fitted
-  uint64_t spilled_bytes() const { return spilled_bytes_; }
+  uint64_t runs() const;  // written to disk; 0: everything fitted
+  uint64_t spilled_bytes() const;
 
  private:
   Status spill(Arena& arena);
@@ -46,14 +46,17 @@ class RunPile {
   Status write_run(std::vector<std::unique_ptr<RunCursor>> from);
   Status keep_run(RunWriter& writer);
   Status reduce_runs();
+  bool has_spilled() const;
+  std::deque<Arena> take_kept();
+  std::deque<File> take_surplus(size_t most);
 
   const RunPileOptions options_;
   Budget budget_;
-  std::mutex mutex_;
-  std::deque<Arena> kept_;  // guarded by mutex_ while threads add, as all below
-  std::deque<File> spilled_;
-  uint64_t runs_ = 0;
-  uint64_t spilled_bytes_ = 0;
+  mutable Mutex mutex_;
+  std::deque<Arena> kept_ MR_GUARDED_BY(mutex_);
+  std::deque<File> spilled_ MR_GUARDED_BY(mutex_);
+  uint64_t runs_ MR_GUARDED_BY(mutex_) = 0;
+  uint64_t spilled_bytes_ MR_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace millrace::shard

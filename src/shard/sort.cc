@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
-#include <charconv>
 #include <cmath>
-#include <mutex>
 #include <optional>
 
 #include "base/hash.h"
+#include "base/mutex.h"
+#include "base/number.h"
 #include "base/random.h"
 #include "base/text.h"
 #include "base/threads.h"
@@ -35,6 +35,7 @@ class Sorter {
     const auto show = [&](const RunRecord& record) -> Status { return emit(*MR_TRY(finder.find(record))); };
     auto runs = MR_TRY(pile_.open());
     MR_TRY(merge_runs(std::move(runs), direction_of(options_), show));
+    const MutexLock lock(mutex_);
     report_.runs = pile_.runs();
     report_.spilled_bytes = pile_.spilled_bytes();
     return report_;
@@ -46,27 +47,20 @@ class Sorter {
     const unsigned jobs = std::clamp(options_.jobs, 1U, std::min(most_jobs, kMaxThreads));
     MR_TRY(run_threads(jobs, [this, jobs] {
       auto done = read_shards(options_.memory / jobs / 64 * 64);
-      std::lock_guard lock(mutex_);
-      if (!done && !failure_) failure_ = done.take_error();
+      if (!done) failure_.note(done.take_error());
     }));
-    if (failure_) return std::move(*failure_);
-    return {};
-  }
-
-  bool failed() {
-    std::lock_guard lock(mutex_);
-    return failure_.has_value();
+    return failure_.take();
   }
 
   Status read_shards(uint64_t arena_bytes) {
     Arena arena = MR_TRY(pile_.make_arena(arena_bytes));
-    while (!failed()) {
+    while (!failure_.is_noted()) {
       const size_t number = next_shard_.fetch_add(1);
       if (number >= shards_.size()) break;
       const ReadReport read =
           MR_TRY(read_records(shards_[number], number, options_,
                               [&](const RunRecord& record) { return pile_.add(arena, record); }));
-      std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       report_.samples += read.samples;
       report_.loose_members += read.loose_members;
     }
@@ -79,9 +73,9 @@ class Sorter {
   RunPile pile_;
   std::atomic<size_t> next_shard_ = 0;
 
-  std::mutex mutex_;
-  std::optional<Error> failure_;  // guarded by mutex_, as is the report while readers run
-  SortReport report_;
+  Mutex mutex_;
+  SortReport report_ MR_GUARDED_BY(mutex_);
+  FirstError failure_;
 };
 
 }  // namespace
@@ -168,25 +162,18 @@ std::optional<std::string> number_as_bytes(std::string_view text) {
     text.remove_suffix(1);
   }
   if (text.starts_with('+')) text.remove_prefix(1);
-  const char* end = text.data() + text.size();
-  double number = 0;
-  const auto [rest, failure] = std::from_chars(text.data(), end, number);
-  if (text.empty() || rest != end || (failure != std::errc{} && failure != std::errc::result_out_of_range)) {
-    return std::nullopt;
-  }
-  if (std::isnan(number) || failure == std::errc::result_out_of_range) return std::nullopt;
-  if (number == 0) number = 0;  // -0 equals 0
+  const auto read = parse_number<double>(text);
+  if (!read) return std::nullopt;
+  const double number = *read == 0 ? 0 : *read;  // -0 equals 0
   // Sign first, then magnitude, as unsigned bytes.
   const auto bits = std::bit_cast<uint64_t>(number);
   const uint64_t ordered = (bits >> 63) != 0 ? ~bits : bits | (uint64_t{1} << 63);
   // Integers beyond 2^53 share a double; what the double rounded away decides between them.
   const bool negative = text.starts_with('-');
-  uint64_t magnitude = 0;
-  const auto [integer_end, integer_failure] =
-      std::from_chars(text.data() + (negative ? 1 : 0), end, magnitude);
+  const auto magnitude = parse_number<uint64_t>(text.substr(negative ? 1 : 0));
   uint64_t rounded = uint64_t{1} << 63;
-  if (integer_failure == std::errc{} && integer_end == end) {
-    const __int128 exact = negative ? -static_cast<__int128>(magnitude) : static_cast<__int128>(magnitude);
+  if (magnitude) {
+    const __int128 exact = negative ? -static_cast<__int128>(*magnitude) : static_cast<__int128>(*magnitude);
     rounded += static_cast<uint64_t>(exact - static_cast<__int128>(number));
   }
   return big_endian(ordered) + big_endian(rounded);

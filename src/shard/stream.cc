@@ -2,10 +2,10 @@
 #include "shard/stream.h"
 
 #include <algorithm>
-#include <charconv>
 #include <set>
 
 #include "base/hash.h"
+#include "base/number.h"
 #include "base/text.h"
 
 namespace millrace::shard {
@@ -66,10 +66,10 @@ Result<Slice> parse_slice(std::string_view text) {
     if (part == 3) return bad();
     const size_t colon = rest.find(':');
     const std::string_view piece = rest.substr(0, colon);
-    const char* end = piece.data() + piece.size();
     if (!piece.empty()) {
-      const auto [stop, failure] = std::from_chars(piece.data(), end, parts[part]);
-      if (failure != std::errc{} || stop != end) return bad();
+      const auto number = parse_number<uint64_t>(piece);
+      if (!number) return bad();
+      parts[part] = *number;
     }
     ++part;
     if (colon == std::string_view::npos) break;

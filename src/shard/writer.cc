@@ -1,6 +1,8 @@
 // Implements ShardWriter: begins a new shard when one is full.
 #include "shard/writer.h"
 
+#include "base/mutex.h"
+
 namespace millrace::shard {
 
 namespace {
@@ -42,7 +44,7 @@ ShardWriter::~ShardWriter() {
 void ShardWriter::finish_shards() {
   while (auto shard = full_.pop()) {
     auto summary = (*shard)->finish();
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (summary) {
       summaries_.push_back(summary.take());
     } else if (!failure_) {
@@ -61,7 +63,7 @@ Result<ShardFile*> ShardWriter::shard_for(uint64_t sample_bytes) {
 
 Status ShardWriter::close_current() {
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (failure_) return failure_->copy();
   }
   const bool taken = full_.push(std::move(current_));
@@ -92,7 +94,7 @@ Result<std::vector<ShardSummary>> ShardWriter::finish() {
   if (current_) MR_TRY(close_current());
   full_.close();
   finisher_.join();
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (failure_) return failure_->copy();
   return std::move(summaries_);
 }

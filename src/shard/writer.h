@@ -7,12 +7,12 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/progress.h"
 #include "base/queue.h"
 #include "base/result.h"
@@ -56,9 +56,9 @@ class ShardWriter {
   uint64_t next_number_;
 
   BoundedQueue<std::unique_ptr<ShardFile>> full_{1};
-  std::mutex mutex_;
-  std::vector<ShardSummary> summaries_;  // guarded by mutex_
-  std::optional<Error> failure_;         // guarded by mutex_; the first
+  Mutex mutex_;
+  std::vector<ShardSummary> summaries_ MR_GUARDED_BY(mutex_);
+  std::optional<Error> failure_ MR_GUARDED_BY(mutex_);  // the first
   std::thread finisher_;
 };
 

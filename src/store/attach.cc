@@ -2,7 +2,6 @@
 #include "store/attach.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 #include <map>
 
 #include "base/file.h"
+#include "base/mutex.h"
 #include "store/block_writer.h"
 #include "store/commit.h"
 #include "store/multipart.h"
@@ -136,19 +136,14 @@ Status Attach::load_records(const std::shared_ptr<Drive>& drive) {
 }
 
 void Attach::swap(std::shared_ptr<DriveMap> map) {
-  std::unique_lock lock(core_.topology);
+  const WriteLock lock(core_.topology);
   core_.set_map(std::move(map));
 }
 
 Status Attach::lock_state() {
   const std::string& directory = core_.options.state_directory;
   MR_TRY(make_directories(directory));
-  const int descriptor = ::open((directory + "/lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-  if (descriptor < 0) return make_system_error(errno, "opening " + directory + "/lock");
-  state_lock_ = File(descriptor, directory + "/lock");
-  if (::flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
-    return make_error(Code::kUnavailable, "state directory {}: it is in use by another process", directory);
-  }
+  state_lock_ = MR_TRY(FileLock::try_take(directory + "/lock").within("state directory " + directory));
   return {};
 }
 
@@ -320,31 +315,35 @@ Status Attach::check_empty(const DriveMap& map, Drive& drive) {
 }
 
 Status Attach::remove(const std::string& path) {
-  // No commit runs meanwhile, and those that follow find the drive gone.
-  std::unique_lock topology(core_.topology);
-  const std::shared_ptr<const DriveMap> before = core_.map();
-  const auto drive = before->find(path);
-  const auto is_it = [&](const KnownDrive& known) {
-    return drive != nullptr ? known.id == drive->id() : is_named(known, path);
-  };
-  auto after = std::make_shared<DriveMap>(*before);
-  if (drive != nullptr) {
-    MR_TRY(check_empty(*before, *drive));
-    const auto at = std::ranges::find(before->drives, drive) - before->drives.begin();
-    after->drives.erase(after->drives.begin() + at);
-    after->targets.erase(after->targets.begin() + at);
-    after->committers.erase(after->committers.begin() + at);
-  } else if (std::erase_if(after->missing, [&](const auto& missing) { return is_it(missing.known); }) == 0) {
-    return make_error(Code::kNotFound, "there is no drive {}", path);
-  }
-  MR_TRY(core_.known.change([&](NodeState& state) {
-    for (const KnownDrive& known : state.drives) {
-      if (is_it(known)) state.removed.push_back(known.id);
+  std::shared_ptr<const DriveMap> before;
+  std::shared_ptr<Drive> drive;
+  {
+    // No commit runs meanwhile, and those that follow find the drive gone.
+    const WriteLock topology(core_.topology);
+    before = core_.map();
+    drive = before->find(path);
+    const auto is_it = [&](const KnownDrive& known) {
+      return drive != nullptr ? known.id == drive->id() : is_named(known, path);
+    };
+    auto after = std::make_shared<DriveMap>(*before);
+    if (drive != nullptr) {
+      MR_TRY(check_empty(*before, *drive));
+      const auto at = std::ranges::find(before->drives, drive) - before->drives.begin();
+      after->drives.erase(after->drives.begin() + at);
+      after->targets.erase(after->targets.begin() + at);
+      after->committers.erase(after->committers.begin() + at);
+    } else if (std::erase_if(after->missing, [&](const auto& missing) { return is_it(missing.known); }) ==
+               0) {
+      return make_error(Code::kNotFound, "there is no drive {}", path);
     }
-    std::erase_if(state.drives, is_it);
-  }));
-  core_.set_map(std::move(after));
-  topology.unlock();
+    MR_TRY(core_.known.change([&](NodeState& state) {
+      for (const KnownDrive& known : state.drives) {
+        if (is_it(known)) state.removed.push_back(known.id);
+      }
+      std::erase_if(state.drives, is_it);
+    }));
+    core_.set_map(std::move(after));
+  }
   if (drive != nullptr) {
     for (size_t i = 0; i < before->drives.size(); ++i) {
       if (before->drives[i] == drive) before->committers[i]->stop();

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "base/file_lock.h"
 #include "base/result.h"
 #include "store/core.h"
 
@@ -43,7 +44,7 @@ class Attach {
   void swap(std::shared_ptr<DriveMap> map);
 
   Core& core_;
-  File state_lock_;
+  FileLock state_lock_;
 };
 
 }  // namespace millrace::store

@@ -11,6 +11,7 @@
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/fault.h"
+#include "base/mutex.h"
 #include "store/drive.h"
 #include "store/unfinished_file.h"
 
@@ -62,7 +63,7 @@ BlockWriter::~BlockWriter() {
 void BlockWriter::push(BlockWrite write) {
   bool wake = false;
   {
-    std::unique_lock lock(mutex_);
+    UniqueLock lock(mutex_);
     if (stopped_) {
       lock.unlock();
       write.buffer.reset();
@@ -78,7 +79,7 @@ void BlockWriter::push(BlockWrite write) {
 
 void BlockWriter::stop() {
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopped_ = true;
   }
   static_cast<void>(::eventfd_write(wake_, 1));
@@ -86,7 +87,7 @@ void BlockWriter::stop() {
 }
 
 std::deque<BlockWrite> BlockWriter::take_queue() {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return std::exchange(queue_, {});
 }
 
@@ -128,7 +129,7 @@ void BlockWriter::run() {
       ++in_flight;
     }
     {
-      std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       ending = stopped_ && queue_.empty();
     }
     if (ending && waiting.empty() && in_flight == 0) return;
@@ -174,7 +175,7 @@ void BlockWriter::run_blocking() {
     std::deque<BlockWrite> batch = take_queue();
     if (batch.empty()) {
       {
-        std::lock_guard lock(mutex_);
+        const MutexLock lock(mutex_);
         if (stopped_ && queue_.empty()) return;
       }
       eventfd_t value = 0;

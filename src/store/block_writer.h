@@ -9,9 +9,9 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <thread>
 
+#include "base/mutex.h"
 #include "base/result.h"
 #include "store/buffers.h"
 
@@ -49,9 +49,9 @@ class BlockWriter {
 
   Drive& drive_;
   int wake_ = -1;  // eventfd
-  std::mutex mutex_;
-  std::deque<BlockWrite> queue_;  // guarded by mutex_; at most Writer::kMaxInFlight per writer
-  bool stopped_ = false;          // guarded by mutex_
+  Mutex mutex_;
+  std::deque<BlockWrite> queue_ MR_GUARDED_BY(mutex_);  // at most Writer::kMaxInFlight per writer
+  bool stopped_ MR_GUARDED_BY(mutex_) = false;
   std::jthread thread_;
 };
 

@@ -4,8 +4,10 @@
 #include <algorithm>
 
 #include "base/crc.h"
+#include "base/mutex.h"
 #include "base/text.h"
 #include "store/coding.h"
+#include "store/record.h"
 
 namespace millrace::store {
 
@@ -111,7 +113,7 @@ Result<BucketRecord> decode_bucket(std::string_view encoded) {
     return make_error(Code::kCorrupt, "bucket record: unknown setting");
   record.bucket.settings.durability = static_cast<Durability>(durability);
   record.bucket.settings.etag = static_cast<EtagMode>(etag);
-  record.bucket.settings.verify = static_cast<Verify>(verify);
+  record.bucket.settings.verify = static_cast<Compare>(verify);
   return record;
 }
 
@@ -129,14 +131,14 @@ std::vector<std::shared_ptr<const Bucket>> BucketTable::all() const {
   return buckets;
 }
 
-Verify BucketTable::verify_of(std::string_view name) const {
-  if (!any_other_verify_.load(std::memory_order_relaxed)) return Verify::kFirst;
+Compare BucketTable::verify_of(std::string_view name) const {
+  if (!any_other_verify_.load(std::memory_order_relaxed)) return Compare::kFirst;
   const auto bucket = find(name);
-  return bucket == nullptr ? Verify::kFirst : bucket->settings.verify;
+  return bucket == nullptr ? Compare::kFirst : bucket->settings.verify;
 }
 
 void BucketTable::learn(const BucketRecord& record) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   BucketRecord& known = records_[record.bucket.name];
   if (known.bucket.version >= record.bucket.version && known.bucket.version != 0) return;
   known = record;
@@ -144,7 +146,7 @@ void BucketTable::learn(const BucketRecord& record) {
 }
 
 std::vector<BucketRecord> BucketTable::records() const {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<BucketRecord> records;
   for (const auto& [name, record] : records_) records.push_back(record);
   return records;
@@ -156,7 +158,7 @@ void BucketTable::publish() {
   for (const auto& [name, record] : records_) {
     if (record.removed) continue;
     map->emplace(name, std::make_shared<const Bucket>(record.bucket));
-    other = other || record.bucket.settings.verify != Verify::kFirst;
+    other = other || record.bucket.settings.verify != Compare::kFirst;
   }
   map_.store(std::move(map));
   any_other_verify_.store(other, std::memory_order_relaxed);

@@ -8,14 +8,14 @@
 #include <atomic>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/result.h"
-#include "store/snapshot.h"
-#include "store/store.h"
+#include "base/snapshot.h"
+#include "store/bucket.h"
 
 namespace millrace::store {
 
@@ -33,7 +33,7 @@ class BucketTable {
   std::shared_ptr<const Bucket> find(std::string_view name) const;
   std::vector<std::shared_ptr<const Bucket>> all() const;
   // When this bucket's checksums are compared. On most nodes all buckets are alike, and none is looked up.
-  Verify verify_of(std::string_view name) const;
+  Compare verify_of(std::string_view name) const;
 
   // Every record that was seen on a drive; the newest of each name counts.
   void learn(const BucketRecord& record);
@@ -41,10 +41,10 @@ class BucketTable {
   std::vector<BucketRecord> records() const;
 
  private:
-  void publish();
+  void publish() MR_REQUIRES(mutex_);
 
-  mutable std::mutex mutex_;
-  std::map<std::string, BucketRecord> records_;  // guarded by mutex_
+  mutable Mutex mutex_;
+  std::map<std::string, BucketRecord> records_ MR_GUARDED_BY(mutex_);
   Snapshot<Map> map_{std::make_shared<const Map>()};
   std::atomic<bool> any_other_verify_ = false;  // than that of new buckets
 };

@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "base/assert.h"
+#include "base/mutex.h"
 #include "store/trailer.h"
 
 namespace millrace::store {
@@ -18,7 +19,7 @@ BufferPool::~BufferPool() {
 }
 
 BufferPool::Buffer BufferPool::take() {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!free_.empty()) {
     std::byte* memory = free_.back();
     free_.pop_back();
@@ -33,7 +34,7 @@ BufferPool::Buffer BufferPool::take() {
 
 void BufferPool::when_free(std::function<void()> ready) {
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (free_.empty() && made_ == most_) {
       waiting_.push_back(std::move(ready));
       short_ = true;
@@ -44,14 +45,14 @@ void BufferPool::when_free(std::function<void()> ready) {
 }
 
 size_t BufferPool::in_use() const {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return made_ - free_.size();
 }
 
 void BufferPool::give_back(std::byte* memory) {
   std::function<void()> ready;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     free_.push_back(memory);
     if (!waiting_.empty()) {
       ready = std::move(waiting_.front());

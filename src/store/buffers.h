@@ -10,8 +10,9 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <vector>
+
+#include "base/mutex.h"
 
 namespace millrace::store {
 
@@ -44,11 +45,11 @@ class BufferPool {
 
   const size_t buffer_bytes_;
   const size_t most_;
-  mutable std::mutex mutex_;
-  std::vector<std::byte*> free_;               // guarded by mutex_
-  size_t made_ = 0;                            // guarded by mutex_
-  std::deque<std::function<void()>> waiting_;  // guarded by mutex_; one per writer at most
-  std::atomic<bool> short_ = false;            // waiting_ is not empty
+  mutable Mutex mutex_;
+  std::vector<std::byte*> free_ MR_GUARDED_BY(mutex_);
+  size_t made_ MR_GUARDED_BY(mutex_) = 0;
+  std::deque<std::function<void()>> waiting_ MR_GUARDED_BY(mutex_);  // one per writer at most
+  std::atomic<bool> short_ = false;                                  // waiting_ is not empty
 };
 
 }  // namespace millrace::store

@@ -3,13 +3,14 @@
 
 #include <algorithm>
 
+#include "base/mutex.h"
 #include "base/rendezvous.h"
 
 namespace millrace::store {
 
 namespace {
 
-uint64_t bytes_of(const Object& object) {
+uint64_t bytes_of(const LocalObject& object) {
   constexpr uint64_t kOverhead = 512;  // nodes, control block, open files
   uint64_t bytes = kOverhead + object.inline_bytes().size() + object.key().size() + object.bucket().size();
   for (const auto& [name, value] : object.record().headers) bytes += 64 + name.size() + value.size();
@@ -23,10 +24,10 @@ uint64_t ObjectCache::hash(std::string_view bucket, std::string_view key) {
   return name_hash(bucket, key);
 }
 
-std::shared_ptr<const Object> ObjectCache::find(uint64_t hash, std::string_view bucket,
-                                                std::string_view key) {
+std::shared_ptr<const LocalObject> ObjectCache::find(uint64_t hash, std::string_view bucket,
+                                                     std::string_view key) {
   Shard& home = shard(hash);
-  std::lock_guard lock(home.mutex);
+  const MutexLock lock(home.mutex);
   const auto found = home.by_hash.find(hash);
   if (found == home.by_hash.end()) return nullptr;
   const Entry& entry = *found->second;
@@ -36,10 +37,10 @@ std::shared_ptr<const Object> ObjectCache::find(uint64_t hash, std::string_view 
   return entry.object;
 }
 
-bool ObjectCache::offer(uint64_t hash, uint64_t epoch, std::shared_ptr<const Object> object) {
+bool ObjectCache::offer(uint64_t hash, uint64_t epoch, std::shared_ptr<const LocalObject> object) {
   Released released;
   Shard& home = shard(hash);
-  std::lock_guard lock(home.mutex);
+  const MutexLock lock(home.mutex);
   if (home.epoch.load(std::memory_order_relaxed) != epoch) return false;
   if (std::ranges::find(home.changing, hash) == home.changing.end()) {
     insert(home, hash, std::move(object), released);
@@ -50,15 +51,15 @@ bool ObjectCache::offer(uint64_t hash, uint64_t epoch, std::shared_ptr<const Obj
 void ObjectCache::begin_change(uint64_t hash) {
   Released released;
   Shard& home = shard(hash);
-  std::lock_guard lock(home.mutex);
+  const MutexLock lock(home.mutex);
   home.changing.push_back(hash);
   erase(home, hash, released);
 }
 
-void ObjectCache::end_change(uint64_t hash, std::shared_ptr<const Object> object) {
+void ObjectCache::end_change(uint64_t hash, std::shared_ptr<const LocalObject> object) {
   Released released;
   Shard& home = shard(hash);
-  std::lock_guard lock(home.mutex);
+  const MutexLock lock(home.mutex);
   home.epoch.fetch_add(1, std::memory_order_release);
   const auto found = std::ranges::find(home.changing, hash);
   if (found != home.changing.end()) home.changing.erase(found);
@@ -75,7 +76,7 @@ void ObjectCache::erase(Shard& shard, uint64_t hash, Released& released) {
   shard.by_hash.erase(found);
 }
 
-void ObjectCache::insert(Shard& shard, uint64_t hash, std::shared_ptr<const Object> object,
+void ObjectCache::insert(Shard& shard, uint64_t hash, std::shared_ptr<const LocalObject> object,
                          Released& released) {
   erase(shard, hash, released);
   const uint64_t bytes = bytes_of(*object);
@@ -90,7 +91,7 @@ void ObjectCache::insert(Shard& shard, uint64_t hash, std::shared_ptr<const Obje
 void ObjectCache::forget(uint64_t hash) {
   Released released;
   Shard& home = shard(hash);
-  std::lock_guard lock(home.mutex);
+  const MutexLock lock(home.mutex);
   erase(home, hash, released);
 }
 
@@ -98,7 +99,7 @@ void ObjectCache::forget_files(size_t count) {
   for (size_t i = 0; i < kShards && count > 0; ++i) {
     Released released;
     Shard& home = shards_[i];
-    std::lock_guard lock(home.mutex);
+    const MutexLock lock(home.mutex);
     size_t here = std::max<size_t>(1, count / (kShards - i));
     for (auto entry = home.entries.end(); entry != home.entries.begin() && here > 0;) {
       --entry;
@@ -116,7 +117,7 @@ void ObjectCache::forget_files(size_t count) {
 void ObjectCache::clear() {
   for (Shard& home : shards_) {
     Released released;
-    std::lock_guard lock(home.mutex);
+    const MutexLock lock(home.mutex);
     home.epoch.fetch_add(1, std::memory_order_release);
     while (!home.entries.empty()) erase(home, home.entries.back().hash, released);
   }

@@ -10,12 +10,12 @@
 #include <cstdint>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
-#include "store/object.h"
+#include "base/mutex.h"
+#include "store/local_object.h"
 
 namespace millrace::store {
 
@@ -25,15 +25,15 @@ class ObjectCache {
 
   static uint64_t hash(std::string_view bucket, std::string_view key);
 
-  std::shared_ptr<const Object> find(uint64_t hash, std::string_view bucket, std::string_view key);
+  std::shared_ptr<const LocalObject> find(uint64_t hash, std::string_view bucket, std::string_view key);
 
   // Take the epoch, read the index, offer what was read. False: a commit came in between; read again.
   uint64_t epoch(uint64_t hash) const { return shard(hash).epoch.load(std::memory_order_acquire); }
-  bool offer(uint64_t hash, uint64_t epoch, std::shared_ptr<const Object> object);
+  bool offer(uint64_t hash, uint64_t epoch, std::shared_ptr<const LocalObject> object);
 
   // Around the commit of one key; with nothing where it is gone or unknown afterwards.
   void begin_change(uint64_t hash);
-  void end_change(uint64_t hash, std::shared_ptr<const Object> object);
+  void end_change(uint64_t hash, std::shared_ptr<const LocalObject> object);
 
   // The next who asks reads the index again.
   void forget(uint64_t hash);
@@ -46,23 +46,24 @@ class ObjectCache {
   struct Entry {
     uint64_t hash = 0;
     uint64_t bytes = 0;
-    std::shared_ptr<const Object> object;
+    std::shared_ptr<const LocalObject> object;
   };
   struct alignas(64) Shard {
-    std::mutex mutex;
+    Mutex mutex;
     std::atomic<uint64_t> epoch = 0;
-    std::list<Entry> entries;                                          // guarded by mutex; oldest last
-    std::unordered_map<uint64_t, std::list<Entry>::iterator> by_hash;  // guarded by mutex
-    std::vector<uint64_t> changing;                                    // guarded by mutex
-    uint64_t bytes = 0;                                                // guarded by mutex
+    std::list<Entry> entries MR_GUARDED_BY(mutex);  // oldest last
+    std::unordered_map<uint64_t, std::list<Entry>::iterator> by_hash MR_GUARDED_BY(mutex);
+    std::vector<uint64_t> changing MR_GUARDED_BY(mutex);
+    uint64_t bytes MR_GUARDED_BY(mutex) = 0;
   };
   // What was let go; destroyed after the lock is released, for the last holder of an object may remove files.
-  using Released = std::vector<std::shared_ptr<const Object>>;
+  using Released = std::vector<std::shared_ptr<const LocalObject>>;
 
   const Shard& shard(uint64_t hash) const { return shards_[hash >> 58]; }
   Shard& shard(uint64_t hash) { return shards_[hash >> 58]; }
-  static void erase(Shard& shard, uint64_t hash, Released& released);
-  void insert(Shard& shard, uint64_t hash, std::shared_ptr<const Object> object, Released& released);
+  static void erase(Shard& shard, uint64_t hash, Released& released) MR_REQUIRES(shard.mutex);
+  void insert(Shard& shard, uint64_t hash, std::shared_ptr<const LocalObject> object, Released& released)
+      MR_REQUIRES(shard.mutex);
 
   const uint64_t most_bytes_;  // per shard
   Shard shards_[kShards];

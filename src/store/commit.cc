@@ -2,6 +2,7 @@
 #include "store/commit.h"
 
 #include "base/fault.h"
+#include "base/mutex.h"
 #include "store/commit_batch.h"
 #include "store/core.h"
 
@@ -15,7 +16,7 @@ Committer::~Committer() {
 
 void Committer::push(Change change) {
   {
-    std::unique_lock lock(mutex_);
+    UniqueLock lock(mutex_);
     if (stopped_) {
       lock.unlock();
       change.done(make_error(Code::kCancelled, "the store is being closed"));
@@ -27,13 +28,13 @@ void Committer::push(Change change) {
 }
 
 std::deque<Change> Committer::take_all() {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return std::exchange(queue_, {});
 }
 
 void Committer::stop() {
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopped_ = true;
   }
   filled_.notify_all();
@@ -46,7 +47,7 @@ void Committer::gather(size_t last_size) {
   constexpr int kMostYields = 4;
   for (int i = 0; i < kMostYields; ++i) {
     {
-      std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (2 * queue_.size() >= last_size) return;
     }
     std::this_thread::yield();
@@ -57,15 +58,15 @@ void Committer::run() {
   size_t last_size = 0;
   while (true) {
     {
-      std::unique_lock lock(mutex_);
-      filled_.wait(lock, [&] { return stopped_ || !queue_.empty(); });
+      UniqueLock lock(mutex_);
+      filled_.wait(lock, [&]() MR_REQUIRES(mutex_) { return stopped_ || !queue_.empty(); });
       if (queue_.empty()) return;
     }
     gather(last_size);
     std::vector<std::unique_ptr<CommitBatch>> done;
     {
       // Taken under the lock: when the drives change, what waits goes to other committers.
-      std::shared_lock topology(core_.topology);
+      const ReadLock topology(core_.topology);
       std::deque<Change> changes = take_all();
       last_size = changes.size();
       const std::shared_ptr<const DriveMap> map = core_.map();

@@ -7,23 +7,25 @@
 // is the truth.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "base/mutex.h"
+#include "store/local_object.h"
+#include "store/objects.h"
 #include "store/record.h"
-#include "store/store.h"
 #include "store/uploads.h"
 
 namespace millrace::store {
 
 class Core;
 class Drive;
+
+using LocalDone = Done<std::shared_ptr<const LocalObject>>;
 
 struct MovedPart {
   uint32_t number = 0;
@@ -60,7 +62,7 @@ struct Change {
   uint64_t expected_head = 0;       // kRewrite
   std::vector<uint64_t> new_files;  // written for this change: removed again where it is refused
   uint64_t submitted_us = 0;
-  ObjectDone done;
+  LocalDone done;
 };
 
 class Committer {
@@ -78,10 +80,10 @@ class Committer {
   void gather(size_t last_size);
 
   Core& core_;
-  std::mutex mutex_;
-  std::condition_variable filled_;
-  std::deque<Change> queue_;  // guarded by mutex_; one per writer
-  bool stopped_ = false;      // guarded by mutex_
+  Mutex mutex_;
+  ConditionVariable filled_;
+  std::deque<Change> queue_ MR_GUARDED_BY(mutex_);  // one per writer
+  bool stopped_ MR_GUARDED_BY(mutex_) = false;
   std::jthread thread_;
 };
 

@@ -138,8 +138,8 @@ Status CommitBatch::plan_put(Outcome& outcome, KeyState& state) {
     if (upload->drive != change.drive) return make_error(Code::kCancelled, "the upload was moved meanwhile");
     MR_TRY(plan_end_of_upload(outcome, *upload, change.record));
   }
-  outcome.object = std::make_shared<const Object>(change.bucket, change.key, change.record, change.drive,
-                                                  change.inline_bytes);
+  outcome.object = std::make_shared<const LocalObject>(change.bucket, change.key, change.record, change.drive,
+                                                       change.inline_bytes);
   return place_record(outcome, state);
 }
 
@@ -182,8 +182,8 @@ Status CommitBatch::plan_rewrite(Outcome& outcome, KeyState& state) {
       current->record.head != change.expected_head) {
     return make_error(Code::kCancelled, "{}/{} was changed meanwhile", change.bucket, change.key);
   }
-  outcome.object = std::make_shared<const Object>(change.bucket, change.key, change.record, change.drive,
-                                                  change.inline_bytes);
+  outcome.object = std::make_shared<const LocalObject>(change.bucket, change.key, change.record, change.drive,
+                                                       change.inline_bytes);
   return place_record(outcome, state);
 }
 
@@ -350,7 +350,8 @@ Status CommitBatch::plan_part(Outcome& outcome) {
   for (const uint64_t file : files_of(change.record)) {
     index.put(writes.steps[kItself], Family::kFiles, file_key(file), owner);
   }
-  outcome.object = std::make_shared<const Object>(change.bucket, change.key, change.record, change.drive, "");
+  outcome.object =
+      std::make_shared<const LocalObject>(change.bucket, change.key, change.record, change.drive, "");
   return {};
 }
 
@@ -361,27 +362,14 @@ Status CommitBatch::plan_abort(Outcome& outcome) {
   return plan_end_of_upload(outcome, *upload, Record());
 }
 
-Result<CommitBatch::UploadRows> CommitBatch::read_upload(const Drive& drive, const Upload& upload) {
-  UploadRows rows;
-  const std::string prefix = part_prefix(upload.bucket, upload.key, upload.id);
-  const auto parts = drive.index().iterate(Family::kUploads, DriveIndex::Scan::kSome);
-  for (parts->Seek(prefix); parts->Valid() && parts->key().starts_with(prefix); parts->Next()) {
-    rows.keys.push_back(parts->key().ToString());
-    rows.parts.push_back(MR_TRY(decode_record(view(parts->value()))));
-  }
-  if (!parts->status().ok()) return make_index_error(parts->status(), drive.path());
-  rows.keys.push_back(upload_key(upload.bucket, upload.key, upload.id));
-  return rows;
-}
-
 void CommitBatch::remove_upload(Outcome& outcome, const std::shared_ptr<Drive>& drive, const UploadRows& rows,
                                 Step step) {
   const DriveIndex& index = drive->index();
   DriveWrites& writes = writes_on(drive, outcome);
   for (const std::string& key : rows.keys) index.remove(writes.steps[step], Family::kUploads, key);
   std::vector<uint64_t> files;
-  for (const Record& part : rows.parts) {
-    for (const uint64_t file : files_of(part)) files.push_back(file);
+  for (const UploadPart& part : rows.parts) {
+    for (const uint64_t file : files_of(part.record)) files.push_back(file);
   }
   for (const uint64_t file : files) index.remove(writes.steps[step], Family::kFiles, file_key(file));
   outcome.dropped.push_back({drive, std::move(files), step});
@@ -391,8 +379,9 @@ Status CommitBatch::plan_end_of_upload(Outcome& outcome, const Upload& upload, c
   std::unordered_set<uint64_t> used;
   for (const Piece& piece : kept.pieces) used.insert(piece.file);
   UploadRows rows = MR_TRY(read_upload(*upload.drive, upload));
-  std::erase_if(rows.parts, [&](const Record& part) {
-    return std::ranges::count_if(files_of(part), [&](uint64_t file) { return used.erase(file) > 0; }) > 0;
+  std::erase_if(rows.parts, [&](const UploadPart& part) {
+    return std::ranges::count_if(files_of(part.record), [&](uint64_t file) { return used.erase(file) > 0; }) >
+           0;
   });
   if (!used.empty()) {
     return make_error(kNoSuchPart, "a part was replaced while the upload was being completed");
@@ -416,7 +405,7 @@ Status CommitBatch::plan_move_upload(Outcome& outcome) {
   // Its old rows would be its new ones, and go.
   if (upload->drive == change.drive) return make_error(Code::kCancelled, "the upload is there already");
   const UploadRows rows = MR_TRY(read_upload(*upload->drive, *upload));
-  if (!std::ranges::equal(rows.parts, change.moved_parts, {}, {}, &MovedPart::before)) {
+  if (!std::ranges::equal(rows.parts, change.moved_parts, {}, &UploadPart::record, &MovedPart::before)) {
     return make_error(Code::kCancelled, "the upload got parts meanwhile");
   }
   const DriveIndex& index = change.drive->index();
@@ -538,7 +527,7 @@ void CommitBatch::settle(Outcome& outcome) {
 
 void CommitBatch::answer() {
   for (const auto& outcome : outcomes_) {
-    const ObjectDone done = std::exchange(outcome->change.done, nullptr);
+    const LocalDone done = std::exchange(outcome->change.done, nullptr);
     if (!done) continue;
     if (outcome->error) {
       done(std::move(*outcome->error));

@@ -50,7 +50,7 @@ class CommitBatch {
     Change change;
     uint64_t hash = 0;
     bool changes_object = false;
-    std::shared_ptr<const Object> object;
+    std::shared_ptr<const LocalObject> object;
     std::optional<Error> error;
     std::vector<DroppedFiles> dropped;  // once it is committed
     std::vector<DriveWrites*> writes;   // those that must succeed
@@ -78,12 +78,6 @@ class CommitBatch {
   // Takes the upload's rows away; files that `kept` does not use are dropped. Error where `kept` names a file
   // that is no part of it.
   Status plan_end_of_upload(Outcome& outcome, const Upload& upload, const Record& kept);
-  struct UploadRows {
-    std::vector<std::string> keys;
-    std::vector<Record> parts;
-  };
-  // What is on the drive of this upload.
-  static Result<UploadRows> read_upload(const Drive& drive, const Upload& upload);
   // The rows, and the files of the parts that are still in `rows`.
   void remove_upload(Outcome& outcome, const std::shared_ptr<Drive>& drive, const UploadRows& rows,
                      Step step);

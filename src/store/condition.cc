@@ -1,6 +1,6 @@
 // Conditions of writes and deletes, against one record.
+#include "store/condition.h"
 #include "store/reasons.h"
-#include "store/store.h"
 
 namespace millrace::store {
 

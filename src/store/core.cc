@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/crc.h"
+#include "base/mutex.h"
 #include "base/units.h"
 #include "store/commit.h"
 #include "store/reasons.h"
@@ -28,7 +29,7 @@ Status DriveMap::check_all_there(const std::string& what) const {
 }
 
 bool DamageList::add(Damage damage) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto is_same = [&](const Damage& known) {
     return known.block == damage.block && known.key == damage.key && known.bucket == damage.bucket &&
            known.drive == damage.drive && known.what == damage.what;
@@ -41,7 +42,7 @@ bool DamageList::add(Damage damage) {
 }
 
 std::vector<Damage> DamageList::found() const {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return {found_.begin(), found_.end()};
 }
 
@@ -112,18 +113,20 @@ Status Core::mark_behind(Drive& drive) {
   return known.set_behind(drive.id()).within("noting that drive " + drive.path() + " misses a commit");
 }
 
-Result<std::shared_ptr<const Object>> Core::get_object(const std::string& bucket, const std::string& key) {
+Result<std::shared_ptr<const LocalObject>> Core::get_object(const std::string& bucket,
+                                                            const std::string& key) {
   const uint64_t hash = ObjectCache::hash(bucket, key);
   if (auto object = cache.find(hash, bucket, key)) return object;
   return load(bucket, key, Keep::kYes);
 }
 
-Result<std::shared_ptr<const Object>> Core::load_object(const std::string& bucket, const std::string& key) {
+Result<std::shared_ptr<const LocalObject>> Core::load_object(const std::string& bucket,
+                                                             const std::string& key) {
   return load(bucket, key, Keep::kNo);
 }
 
-Result<std::shared_ptr<const Object>> Core::load(const std::string& bucket, const std::string& key,
-                                                 Keep keep) {
+Result<std::shared_ptr<const LocalObject>> Core::load(const std::string& bucket, const std::string& key,
+                                                      Keep keep) {
   const uint64_t hash = ObjectCache::hash(bucket, key);
   // Each turn means that a commit fell into the few microseconds of reading.
   constexpr int kMostTurns = 1000;
@@ -164,12 +167,12 @@ Result<std::shared_ptr<const Object>> Core::load(const std::string& bucket, cons
       }
       inline_bytes = bytes.take();
     }
-    auto object =
-        std::make_shared<const Object>(bucket, key, current->record, current->drive, std::move(inline_bytes));
+    auto object = std::make_shared<const LocalObject>(bucket, key, current->record, current->drive,
+                                                      std::move(inline_bytes));
     // Its files are pinned from here on; only if nothing was committed meanwhile they are surely still there.
     const bool current_still =
         keep == Keep::kYes ? cache.offer(hash, epoch, object) : cache.epoch(hash) == epoch;
-    if (current_still) return std::shared_ptr<const Object>(object);
+    if (current_still) return std::shared_ptr<const LocalObject>(object);
   }
   return make_error(Code::kUnavailable, "{}/{}: it changes faster than it can be read", bucket, key);
 }
@@ -200,22 +203,23 @@ Result<std::shared_ptr<Drive>> Core::choose_drive(std::string_view bucket, std::
 }
 
 void Core::submit(Change change) {
-  std::shared_lock lock(topology);
-  const std::shared_ptr<const DriveMap> drives = map();
-  if (drives->committers.empty()) {
-    lock.unlock();
-    change.done(make_error(Code::kUnavailable, "the store has no drive"));
-    return;
+  {
+    const ReadLock lock(topology);
+    const std::shared_ptr<const DriveMap> drives = map();
+    if (!drives->committers.empty()) {
+      change.submitted_us = steady_us();
+      const size_t position = rendezvous_first(name_hash(change.bucket, change.key), drives->targets);
+      drives->committers[position]->push(std::move(change));
+      return;
+    }
   }
-  change.submitted_us = steady_us();
-  const size_t position = rendezvous_first(name_hash(change.bucket, change.key), drives->targets);
-  drives->committers[position]->push(std::move(change));
+  change.done(make_error(Code::kUnavailable, "the store has no drive"));
 }
 
-Result<std::shared_ptr<const Object>> Core::commit(Change change) {
+Result<std::shared_ptr<const LocalObject>> Core::commit(Change change) {
   // Shared: the one who waits may be gone before set_value has returned.
-  auto outcome = std::make_shared<std::promise<Result<std::shared_ptr<const Object>>>>();
-  change.done = [outcome](Result<std::shared_ptr<const Object>> result) {
+  auto outcome = std::make_shared<std::promise<Result<std::shared_ptr<const LocalObject>>>>();
+  change.done = [outcome](Result<std::shared_ptr<const LocalObject>> result) {
     outcome->set_value(std::move(result));
   };
   auto waiting = outcome->get_future();
@@ -234,12 +238,12 @@ Status Core::save_buckets(Drive& drive) const {
 }
 
 void Core::retire(std::shared_ptr<Drive> drive) {
-  std::lock_guard lock(retired_mutex_);
+  const MutexLock lock(retired_mutex_);
   retired_.push_back(std::move(drive));
 }
 
 void Core::close_retired() {
-  std::lock_guard lock(retired_mutex_);
+  const MutexLock lock(retired_mutex_);
   std::erase_if(retired_, [](const std::shared_ptr<Drive>& drive) {
     if (drive.use_count() > 1) return false;
     drive->close();

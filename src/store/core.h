@@ -9,24 +9,25 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
-#include <shared_mutex>
 #include <string>
 #include <vector>
 
 #include "base/log.h"
+#include "base/mutex.h"
 #include "base/rendezvous.h"
 #include "base/result.h"
+#include "base/snapshot.h"
 #include "base/workers.h"
 #include "store/buckets.h"
 #include "store/buffers.h"
 #include "store/cache.h"
 #include "store/drive.h"
+#include "store/drives.h"
 #include "store/known_drives.h"
+#include "store/objects.h"
+#include "store/options.h"
 #include "store/request_memory.h"
-#include "store/snapshot.h"
-#include "store/store.h"
 #include "store/uploads.h"
 #include "store/version.h"
 
@@ -79,8 +80,8 @@ class DamageList {
   uint64_t count() const { return count_; }
 
  private:
-  mutable std::mutex mutex_;
-  std::deque<Damage> found_;  // guarded by mutex_
+  mutable Mutex mutex_;
+  std::deque<Damage> found_ MR_GUARDED_BY(mutex_);
   std::atomic<uint64_t> count_ = 0;
 };
 
@@ -109,15 +110,15 @@ class Core {
   UploadTable uploads;
   DamageList damages;
   std::shared_ptr<rocksdb::Cache> index_cache;
-  std::mutex admin;  // buckets and drives are changed one at a time; taken before `topology`
-  std::shared_mutex topology;
+  Mutex admin;  // buckets and drives are changed one at a time; taken before `topology`
+  SharedMutex topology;
   // Counts before old records go from drives that objects were moved off.
   std::atomic<uint64_t> moves = 0;
   Workers unpackers{kUnpackers};  // of compressed shards on their way in
 
   std::shared_ptr<const DriveMap> map() const { return map_.load(); }
   // With `topology` held exclusively: hands queued changes to the committers of the new map.
-  void set_map(std::shared_ptr<DriveMap> map);
+  void set_map(std::shared_ptr<DriveMap> map) MR_REQUIRES(topology);
 
   // kUnavailable where a record that is newer than all that were found, or the only one, may lie on a drive
   // that is missing or cannot be read.
@@ -126,16 +127,16 @@ class Core {
   // Notes durably that the drive misses a commit, before that commit is acknowledged.
   Status mark_behind(Drive& drive);
   Lookup look_up(const DriveMap& drives, const std::string& bucket, const std::string& key) const;
-  Result<std::shared_ptr<const Object>> get_object(const std::string& bucket, const std::string& key);
+  Result<std::shared_ptr<const LocalObject>> get_object(const std::string& bucket, const std::string& key);
   // The same for those who go over everything: it stays out of the cache.
-  Result<std::shared_ptr<const Object>> load_object(const std::string& bucket, const std::string& key);
+  Result<std::shared_ptr<const LocalObject>> load_object(const std::string& bucket, const std::string& key);
   // The first drive in the object's order that serves and has room; a slow one only where no other has.
   Result<std::shared_ptr<Drive>> choose_drive(std::string_view bucket, std::string_view key,
                                               uint64_t size) const;
   // Queues it for the committer of its key; `done` is called in any case.
   void submit(Change change);
   // The same, and waits for it.
-  Result<std::shared_ptr<const Object>> commit(Change change);
+  Result<std::shared_ptr<const LocalObject>> commit(Change change);
   void report(Damage damage);
   // With `admin` held: gives the drive every bucket's record.
   Status save_buckets(Drive& drive) const;
@@ -148,11 +149,12 @@ class Core {
 
  private:
   enum class Keep : uint8_t { kYes, kNo };
-  Result<std::shared_ptr<const Object>> load(const std::string& bucket, const std::string& key, Keep keep);
+  Result<std::shared_ptr<const LocalObject>> load(const std::string& bucket, const std::string& key,
+                                                  Keep keep);
 
   static constexpr size_t kIndexCacheBytes = 256 << 20;
-  std::mutex retired_mutex_;
-  std::vector<std::shared_ptr<Drive>> retired_;  // guarded by retired_mutex_
+  Mutex retired_mutex_;
+  std::vector<std::shared_ptr<Drive>> retired_ MR_GUARDED_BY(retired_mutex_);
   Snapshot<DriveMap> map_{std::make_shared<const DriveMap>()};
 };
 

@@ -83,7 +83,7 @@ Status Mover::move_upload(const std::shared_ptr<Drive>& from, const std::string&
     return {};
   }
   uint64_t size = 0;
-  for (const auto& part : MR_TRY(Multipart::parts_on(*from, *upload))) size += part.record.size;
+  for (const auto& part : MR_TRY(read_upload(*from, *upload)).parts) size += part.record.size;
   change.kind = Change::Kind::kMoveUpload;
   change.drive = MR_TRY(core_.choose_drive(here.bucket, here.key, size));
   if (change.drive == from) return serves_again();
@@ -122,7 +122,7 @@ Status Mover::copy_parts(const Upload& upload, const std::shared_ptr<Drive>& to,
                          std::vector<MovedPart>& copied) {
   std::vector<MovedPart> parts;
   std::optional<Error> error;
-  for (const auto& part : MR_TRY(Multipart::parts_on(*upload.drive, upload))) {
+  for (const auto& part : MR_TRY(read_upload(*upload.drive, upload)).parts) {
     const auto before = std::ranges::find(copied, part.record, &MovedPart::before);
     if (before != copied.end()) {
       parts.push_back(std::move(*before));
@@ -160,7 +160,7 @@ Status Mover::move(const std::shared_ptr<Drive>& from, const std::string& encode
     // A tombstone, or an older record: the truth is elsewhere.
     return tidy_key(core_, encoded_key);
   }
-  const Object& source = **object;
+  const LocalObject& source = **object;
   const std::shared_ptr<Drive> to =
       MR_TRY(core_.choose_drive(source.bucket(), source.key(), source.record().size));
   if (to == from) return serves_again();
@@ -214,7 +214,7 @@ Result<uint64_t> Mover::copy_piece(const Source& source, const Piece& piece,
   return name;
 }
 
-Result<Record> Mover::copy_files(const Object& object, const std::shared_ptr<Drive>& to,
+Result<Record> Mover::copy_files(const LocalObject& object, const std::shared_ptr<Drive>& to,
                                  std::vector<uint64_t>& copied) {
   Record record = object.record();
   for (Piece& piece : record.pieces) {

@@ -40,7 +40,7 @@ class Mover {
   };
   // The piece as a new file on the other drive; gives its name.
   Result<uint64_t> copy_piece(const Source& source, const Piece& piece, const std::shared_ptr<Drive>& to);
-  Result<Record> copy_files(const Object& object, const std::shared_ptr<Drive>& to,
+  Result<Record> copy_files(const LocalObject& object, const std::shared_ptr<Drive>& to,
                             std::vector<uint64_t>& copied);
 
   Core& core_;

@@ -2,7 +2,6 @@
 #include "store/drive.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/sysmacros.h>
@@ -17,6 +16,7 @@
 #include "base/fault.h"
 #include "base/hash.h"
 #include "base/ids.h"
+#include "base/mutex.h"
 #include "store/block_writer.h"
 #include "store/coding.h"
 #include "store/version.h"
@@ -128,13 +128,8 @@ Drive::~Drive() {
 }
 
 Status Drive::take_lock() {
-  const std::string path = path_ + "/lock";
-  const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-  if (descriptor < 0) return make_system_error(errno, "opening " + path);
-  lock_ = File(descriptor, path);
-  if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0) return {};
-  if (errno != EWOULDBLOCK) return make_system_error(errno, "locking " + path);
-  return make_error(Code::kUnavailable, "drive {}: it is in use by another process", path_);
+  lock_ = MR_TRY(FileLock::try_take(path_ + "/lock").within("drive " + path_));
+  return {};
 }
 
 Status Drive::settle_identity(const DriveOptions& options) {
@@ -209,46 +204,46 @@ void Drive::close() {
     }
     index_.reset();
   }
-  lock_ = File();
+  lock_ = FileLock();
 }
 
 std::string Drive::reason() const {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return reason_;
 }
 
 void Drive::set_draining() {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   draining_ = true;
   if (takes_writes()) state_ = DriveState::kDraining;
 }
 
 void Drive::set_serving() {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   draining_ = false;
   if (state_ == DriveState::kDraining) state_ = DriveState::kServing;
 }
 
 bool Drive::is_draining() const {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return draining_;
 }
 
 void Drive::mark_failed(std::string reason) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   state_ = DriveState::kFailed;
   reason_ = std::move(reason);
 }
 
 void Drive::mark_slow(std::string reason) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (state_ != DriveState::kServing) return;
   state_ = DriveState::kSlow;
   reason_ = std::move(reason);
 }
 
 void Drive::mark_rested() {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (state_ != DriveState::kSlow) return;
   state_ = DriveState::kServing;
   reason_.clear();
@@ -290,7 +285,7 @@ Status Drive::settle_again() {
   const auto identity = MR_TRY(find_drive_identity(path_));
   if (!identity || identity->id != id_)
     return make_error(Code::kNotFound, "drive {}: it is not there: is it mounted?", path_);
-  lock_ = File();
+  lock_ = FileLock();
   MR_TRY(take_lock());
   MR_TRY(make_directories());
   MR_TRY(index_->reopen());
@@ -315,8 +310,8 @@ Result<DriveIndex::Recovery> Drive::try_to_serve() {
     MR_TRY(file.sync());
     // From the drive, not from memory.
     ::posix_fadvise(descriptor, 0, 0, POSIX_FADV_DONTNEED);
-    char byte = 0;
-    if (::pread(descriptor, &byte, 1, 0) != 1) return make_system_error(errno, "reading " + path);
+    std::byte byte{};
+    MR_TRY(file.read_exactly(0, {&byte, 1}));
   }
   if (::unlink(path.c_str()) != 0) return make_system_error(errno, "removing " + path);
   return index_->recover();
@@ -330,7 +325,7 @@ Result<DriveIndex::Recovery> Drive::probe() {
   }
   // What was refused may be there now, or its files may.
   if (*tried == DriveIndex::Recovery::kReopened) need_sweep();
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   state_ = draining_ ? DriveState::kDraining : DriveState::kServing;
   reason_.clear();
   return tried;
@@ -370,7 +365,7 @@ Status Drive::write(rocksdb::WriteBatch& batch, Sync sync) {
 }
 
 Drive::Space Drive::space() {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const uint64_t now = steady_us();
   // Close to the end every look is a new one: many writers take more than the reserve while a look ages.
   const bool close =

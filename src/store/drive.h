@@ -9,22 +9,22 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "base/file.h"
+#include "base/file_lock.h"
 #include "base/meter.h"
+#include "base/mutex.h"
 #include "base/result.h"
 #include "base/workers.h"
+#include "store/drives.h"
 #include "store/identity.h"
 #include "store/index.h"
 #include "store/keeper.h"
 #include "store/pace.h"
 #include "store/read_scheduler.h"
 #include "store/reserve.h"
-#include "store/store.h"
 
 namespace millrace::store {
 
@@ -172,7 +172,7 @@ class Drive {
   std::atomic<bool> was_away_ = false;
   uint64_t reserve_bytes_ = 0;
   WriteMode write_mode_ = WriteMode::kDirect;
-  File lock_;
+  FileLock lock_;
   std::unique_ptr<Reserve> reserve_;
   std::unique_ptr<DriveIndex> index_;
   std::unique_ptr<BlockWriter> blocks_;
@@ -184,11 +184,11 @@ class Drive {
   std::atomic<bool> closed_ = false;
   std::atomic<bool> needs_sweep_ = false;
   std::atomic<uint64_t> reserved_ = 0;
-  mutable std::mutex mutex_;
-  std::string reason_;     // guarded by mutex_
-  bool draining_ = false;  // guarded by mutex_; the state to go back to after a failure
-  Space space_;            // guarded by mutex_
-  uint64_t space_us_ = 0;  // guarded by mutex_; when it was looked at
+  mutable Mutex mutex_;
+  std::string reason_ MR_GUARDED_BY(mutex_);
+  bool draining_ MR_GUARDED_BY(mutex_) = false;  // the state to go back to after a failure
+  Space space_ MR_GUARDED_BY(mutex_);
+  uint64_t space_us_ MR_GUARDED_BY(mutex_) = 0;  // when it was looked at
 };
 
 }  // namespace millrace::store

@@ -61,7 +61,9 @@ class DrivesTest : public ::testing::Test, protected StoreFixture {
     store_->scrub_now();
     while (store_->scrub_status().cycles == before) std::this_thread::yield();
   }
-  Result<std::unique_ptr<Store>> try_open(const StoreOptions& options) { return Store::open(options, log_); }
+  Result<std::unique_ptr<WaitingStore>> try_open(const StoreOptions& options) {
+    return WaitingStore::open(options, log_);
+  }
 };
 
 TEST_F(DrivesTest, ADriveInUseOrOfAnotherNodeIsRefused) {
@@ -307,7 +309,7 @@ TEST_F(DrivesTest, AFlippedBitIsFoundByReadingAndByScrubbing) {
   EXPECT_EQ(status.found[0].key, "bad");
   EXPECT_EQ(status.found[0].block, 2u);
   BucketSettings settings;
-  settings.verify = Verify::kRead;
+  settings.verify = Compare::kRead;
   ASSERT_TRUE(store_->change_bucket("data", settings));
   const auto bad = store_->get_object("data", "bad");
   ASSERT_TRUE(bad);
@@ -316,7 +318,7 @@ TEST_F(DrivesTest, AFlippedBitIsFoundByReadingAndByScrubbing) {
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code(), Code::kCorrupt);
   EXPECT_NE(refused.error().message().find("data/bad"), std::string::npos);
-  EXPECT_EQ(store_->read(**bad, 0, bytes.size()).error().code(), Code::kCorrupt);
+  EXPECT_EQ(store_->read(*bad, 0, bytes.size()).error().code(), Code::kCorrupt);
   EXPECT_EQ(*get(*store_, "data", "good"), bytes);
 }
 
@@ -326,7 +328,7 @@ TEST_F(DrivesTest, EveryBlockIsComparedWhenItIsFirstReadAndWhenItsFileWasWritten
   ASSERT_TRUE(put(*store_, "data", "fresh", bytes));
   flip_byte(data_files(0).front(), kBlockBytes + 5);
   auto object = *store_->get_object("data", "fresh");
-  EXPECT_EQ(store_->find_ready(*object, 0, bytes.size()), std::nullopt);
+  EXPECT_FALSE(store_->find_ready(object, 0, bytes.size()));
   EXPECT_EQ(prepare(*store_, object, 0, bytes.size()).error().code(), Code::kCorrupt);
   EXPECT_EQ(get(*store_, "data", "fresh").error().code(), Code::kCorrupt);
   EXPECT_TRUE(prepare(*store_, object, 0, kBlockBytes));
@@ -335,7 +337,7 @@ TEST_F(DrivesTest, EveryBlockIsComparedWhenItIsFirstReadAndWhenItsFileWasWritten
   flip_byte(data_files(0).front(), kBlockBytes + 5);
   object = *store_->get_object("data", "fresh");
   ASSERT_TRUE(prepare(*store_, object, 0, bytes.size()));
-  EXPECT_NE(store_->find_ready(*object, kBlockBytes, 10), std::nullopt);
+  EXPECT_TRUE(store_->find_ready(object, kBlockBytes, 10));
   flip_byte(data_files(0).front(), kBlockBytes + 5);
   EXPECT_EQ(get(*store_, "data", "fresh").error().code(), Code::kCorrupt);
   EXPECT_EQ(prepare(*store_, object, 0, bytes.size()).error().code(), Code::kCorrupt);
@@ -361,7 +363,7 @@ TEST_F(DrivesTest, EveryBlockIsComparedWhenItIsFirstReadAndWhenItsFileWasWritten
   EXPECT_EQ(prepare(*store_, object, 0, bytes.size()).error().code(), Code::kCorrupt);
 
   BucketSettings lazy;
-  lazy.verify = Verify::kScrub;
+  lazy.verify = Compare::kScrub;
   ASSERT_TRUE(store_->change_bucket("data", lazy));
   EXPECT_TRUE(get(*store_, "data", "fresh"));
 }
@@ -388,7 +390,7 @@ TEST_F(DrivesTest, LitterOfAnUncleanStopIsSweptAndNothingElse) {
   store_.reset();
   const pid_t child = ::fork();
   if (child == 0) {
-    auto opened = Store::open(options(1), log_);
+    auto opened = WaitingStore::open(options(1), log_);
     if (opened) put(**opened, "data", "child", some_bytes(50'000, 2)).has_value();
     ::_exit(opened ? 0 : 1);
   }
@@ -448,13 +450,13 @@ TEST_F(DrivesTest, ALostIndexIsRebuiltFromTheFiles) {
   ASSERT_TRUE(unfinished);
   for (const std::string& id : {*upload, *upload, *unfinished}) {
     const unsigned number = static_cast<unsigned>(parts.size() + 1);
-    auto writer = store_->put_part({"data", "big", id, number, kMinPartBytes});
+    auto writer = store_->put_part({{"data", "big", id}, number, kMinPartBytes});
     ASSERT_TRUE(writer);
     ASSERT_TRUE(fill(**writer, some_bytes(kMinPartBytes, number)));
     parts.push_back({number, (*finish(**writer))->record().etag});
   }
   parts.pop_back();
-  ASSERT_TRUE(store_->complete_upload("data", "big", *upload, parts, {}, {}));
+  ASSERT_TRUE(store_->complete_upload({{"data", "big", *upload}, parts, {}, {}}));
   store_.reset();
   fs::remove_all(drive_path(0) + "/index");
   const auto refused = fsck(drive_path(0), {});
@@ -472,7 +474,7 @@ TEST_F(DrivesTest, ALostIndexIsRebuiltFromTheFiles) {
   EXPECT_EQ(*get(*store_, "data", "big"), some_bytes(kMinPartBytes, 1) + some_bytes(kMinPartBytes, 2));
   EXPECT_EQ((*store_->get_object("data", "key4"))->record().tags.size(), 1u);
   EXPECT_EQ((*store_->get_object("data", "big"))->record().headers.size(), 1u);
-  EXPECT_EQ(store_->parts("data", "big", *unfinished)->size(), 1u);
+  EXPECT_EQ(store_->parts({"data", "big", *unfinished})->size(), 1u);
   EXPECT_EQ(get(*store_, "data", "tiny").error().code(), Code::kNotFound);
   ASSERT_TRUE(put(*store_, "data", "key0", "after"));  // the clock is beyond all that was restored
   EXPECT_EQ(*get(*store_, "data", "key0"), "after");

@@ -2,7 +2,6 @@
 #include "store/fsck.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 
 #include "base/crc.h"
 #include "base/file.h"
+#include "base/file_lock.h"
 #include "store/buckets.h"
 #include "store/coding.h"
 #include "store/identity.h"
@@ -68,7 +68,7 @@ class Fsck {
   const std::string path_;
   const FsckOptions options_;
   const std::shared_ptr<rocksdb::Cache> cache_;
-  File lock_;
+  FileLock lock_;
   std::unique_ptr<DriveIndex> index_;
   std::map<uint64_t, std::string> files_;  // path of each
   std::unordered_map<uint64_t, bool> named_;
@@ -78,12 +78,10 @@ class Fsck {
 Status Fsck::take_lock() {
   const auto identity = MR_TRY(find_drive_identity(path_));
   if (!identity) return make_error(Code::kNotFound, "{}: there is no drive in this directory", path_);
-  const std::string path = path_ + "/lock";
-  const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-  if (descriptor < 0) return make_system_error(errno, "opening " + path);
-  lock_ = File(descriptor, path);
-  if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0) return {};
-  return make_error(Code::kUnavailable, "drive {}: it is in use", path_).with_hint("stop the node first");
+  auto lock = FileLock::try_take(path_ + "/lock").within("drive " + path_);
+  if (!lock) return lock.take_error().with_hint("stop the node first");
+  lock_ = lock.take();
+  return {};
 }
 
 Status Fsck::find_files() {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "store/store.h"
+#include "store/drives.h"
 
 namespace millrace::store {
 

@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "base/clock.h"
+#include "base/mutex.h"
 #include "base/units.h"
 #include "store/reconcile.h"
 #include "store/sweep.h"
@@ -20,74 +22,48 @@ constexpr uint64_t kMovesFor_us = 1'000'000;
 
 }  // namespace
 
-Housekeeper::~Housekeeper() {
-  stop();
-}
-
 void Housekeeper::start() {
-  thread_ = std::jthread([this] { run(); });
+  thread_.start(kRound, [this] { round(); });
 }
 
-void Housekeeper::stop() {
-  {
-    std::lock_guard lock(mutex_);
-    stopped_ = true;
-  }
-  changed_.notify_all();
-  if (thread_.joinable()) thread_.join();
-}
-
-void Housekeeper::wake() {
-  {
-    std::lock_guard lock(mutex_);
-    woken_ = true;
-  }
-  changed_.notify_all();
-}
-
-bool Housekeeper::goes_on() {
-  std::lock_guard lock(mutex_);
-  return !stopped_;
-}
-
-void Housekeeper::run() {
+void Housekeeper::sweep_unclean() {
   const std::shared_ptr<const DriveMap> drives = core_.map();
   for (const auto& drive : drives->drives) {
     if (!drive->was_clean() && !report_loss(*drive)) sweep(*drive);
   }
-  uint64_t expired_us = 0;
-  while (true) {
-    {
-      std::unique_lock lock(mutex_);
-      changed_.wait_for(lock, kRound, [&] { return stopped_ || woken_; });
-      if (stopped_) return;
-      woken_ = false;
-    }
-    core_.close_retired();
-    return_memory();
-    for (const auto& drive : core_.map()->drives) {
-      if (drive->check_place()) drive->restore_reserve();
-    }
-    probe_failed();
-    judge_pace();
-    reconcile_drives(core_, [this] { return goes_on(); });
-    forget_marks(core_, [this] { return goes_on(); });
-    // By turns with the rest: a drive takes hours to drain.
-    const uint64_t until_us = steady_us() + kMovesFor_us;
-    bool is_cut = false;
-    mover_.run([&] {
-      is_cut = steady_us() >= until_us;
-      return !is_cut && goes_on();
-    });
-    if (is_cut) wake();
-    constexpr uint64_t kExpireEvery_us = 60'000'000;
-    const uint64_t every_us = std::min(kExpireEvery_us, core_.options.upload_expiry_seconds * 1'000'000);
-    if (expired_us != 0 && steady_us() - expired_us < every_us) continue;
-    expired_us = steady_us();
-    const auto age_ms = static_cast<int64_t>(core_.options.upload_expiry_seconds * 1000);
-    const size_t expired = multipart_.expire(wall_ms() - age_ms);
-    if (expired > 0) core_.log.info("aborted abandoned uploads", "count", expired);
+}
+
+void Housekeeper::round() {
+  if (!std::exchange(has_swept_, true)) sweep_unclean();
+  if (!goes_on()) return;
+  core_.close_retired();
+  return_memory();
+  for (const auto& drive : core_.map()->drives) {
+    if (drive->check_place()) drive->restore_reserve();
   }
+  probe_failed();
+  judge_pace();
+  reconcile_drives(core_, [this] { return goes_on(); });
+  forget_marks(core_, [this] { return goes_on(); });
+  // By turns with the rest: a drive takes hours to drain.
+  const uint64_t until_us = steady_us() + kMovesFor_us;
+  bool is_cut = false;
+  mover_.run([&] {
+    is_cut = steady_us() >= until_us;
+    return !is_cut && goes_on();
+  });
+  if (is_cut) wake();
+  expire_uploads();
+}
+
+void Housekeeper::expire_uploads() {
+  constexpr uint64_t kExpireEvery_us = 60'000'000;
+  const uint64_t every_us = std::min(kExpireEvery_us, core_.options.upload_expiry_seconds * 1'000'000);
+  if (expired_us_ != 0 && steady_us() - expired_us_ < every_us) return;
+  expired_us_ = steady_us();
+  const auto age_ms = static_cast<int64_t>(core_.options.upload_expiry_seconds * 1000);
+  const size_t expired = multipart_.expire(wall_ms() - age_ms);
+  if (expired > 0) core_.log.info("aborted abandoned uploads", "count", expired);
 }
 
 void Housekeeper::sweep(Drive& drive) {
@@ -117,7 +93,7 @@ void Housekeeper::catch_up(const std::shared_ptr<Drive>& drive, DriveIndex::Reco
   if (recovery == DriveIndex::Recovery::kReopened) {
     {
       // Uploads and objects whose change was refused may have been changed after all.
-      std::unique_lock topology(core_.topology);
+      const WriteLock topology(core_.topology);
       core_.uploads.erase_of(*drive);
       Status loaded = Multipart::load(core_, drive);
       if (!loaded) static_cast<void>(drive->note(loaded.take_error()));
@@ -129,7 +105,7 @@ void Housekeeper::catch_up(const std::shared_ptr<Drive>& drive, DriveIndex::Reco
   // must be there.
   if (recovery != DriveIndex::Recovery::kResumed && drive->take_need_of_sweep()) sweep(*drive);
   // Buckets may have been made and changed meanwhile.
-  std::lock_guard lock(core_.admin);
+  const MutexLock lock(core_.admin);
   Status saved = core_.save_buckets(*drive);
   if (!saved) static_cast<void>(drive->note(saved.take_error()));
 }

@@ -5,11 +5,7 @@
 // One thread; each task is small or can be interrupted, and may be cut short by a crash at any point.
 #pragma once
 
-#include <condition_variable>
-#include <functional>
-#include <mutex>
-#include <thread>
-
+#include "base/background.h"
 #include "store/core.h"
 #include "store/drain.h"
 #include "store/multipart.h"
@@ -20,16 +16,17 @@ namespace millrace::store {
 class Housekeeper {
  public:
   Housekeeper(Core& core, Multipart& multipart) : core_(core), multipart_(multipart), mover_(core) {}
-  ~Housekeeper();
 
   void start();
-  void stop();
+  void stop() { thread_.stop(); }
   // There may be something to do at once: a drive came, or is to be drained.
-  void wake();
+  void wake() { thread_.wake(); }
 
  private:
-  void run();
-  bool goes_on();
+  void round();
+  bool goes_on() const { return thread_.goes_on(); }
+  void sweep_unclean();
+  void expire_uploads();
   void sweep(Drive& drive);
   void probe_failed();
   void catch_up(const std::shared_ptr<Drive>& drive, DriveIndex::Recovery recovery);
@@ -42,12 +39,10 @@ class Housekeeper {
   Multipart& multipart_;
   Mover mover_;
   PaceWatch pace_;
-  uint64_t held_ = 0;  // by requests, in the rounds since memory was returned; each round's peak
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool woken_ = true;     // guarded by mutex_
-  bool stopped_ = false;  // guarded by mutex_
-  std::jthread thread_;
+  uint64_t held_ = 0;        // by requests, in the rounds since memory was returned; each round's peak
+  bool has_swept_ = false;   // what an unclean stop left
+  uint64_t expired_us_ = 0;  // when uploads were last expired; 0: not yet
+  Background thread_;        // last: a round uses all of the above
 };
 
 }  // namespace millrace::store

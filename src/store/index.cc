@@ -7,11 +7,11 @@
 #include <chrono>
 #include <cstdarg>
 #include <cstdio>
-#include <mutex>
 #include <utility>
 
 #include "base/crc.h"
 #include "base/file.h"
+#include "base/mutex.h"
 #include "store/coding.h"
 
 namespace millrace::store {
@@ -56,17 +56,17 @@ class LossListener final : public rocksdb::Logger {
     const std::string_view line(text);
     if (line.find("dropping ") == std::string_view::npos || line.find(" bytes") == std::string_view::npos)
       return;
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (lost_.empty()) lost_ = line;
   }
   std::string lost() const {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return lost_;
   }
 
  private:
-  mutable std::mutex mutex_;
-  std::string lost_;  // guarded by mutex_
+  mutable Mutex mutex_;
+  std::string lost_ MR_GUARDED_BY(mutex_);
 };
 
 rocksdb::DBOptions database_options(uint64_t log_bytes) {
@@ -195,9 +195,13 @@ Result<std::unique_ptr<DriveIndex>> DriveIndex::open(const std::string& path,
                                                      const std::shared_ptr<rocksdb::Cache>& cache,
                                                      uint64_t log_bytes) {
   std::unique_ptr<DriveIndex> index(new DriveIndex(path, cache, log_bytes));
-  index->open_ = MR_TRY(index->open_anew());
-  for (size_t i = 0; i < kFamilies; ++i) index->names_[i].set_number(index->open_->families[i]->GetID());
-  MR_TRY(index->remember_loss(index->open_->lost_log));
+  const std::shared_ptr<OpenIndex> open = MR_TRY(index->open_anew());
+  {
+    const MutexLock lock(index->mutex_);
+    index->open_ = open;
+  }
+  for (size_t i = 0; i < kFamilies; ++i) index->names_[i].set_number(open->families[i]->GetID());
+  MR_TRY(index->remember_loss(open->lost_log));
   return index;
 }
 
@@ -210,8 +214,8 @@ Status DriveIndex::repair(const std::string& path) {
 }
 
 Result<std::shared_ptr<OpenIndex>> DriveIndex::use() const {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return !opening_; });
+  UniqueLock lock(mutex_);
+  changed_.wait(lock, [&]() MR_REQUIRES(mutex_) { return !opening_; });
   if (open_ == nullptr) return make_error(Code::kIo, "index {}: it is closed: {}", path_, closed_);
   return open_;
 }
@@ -227,7 +231,7 @@ Result<std::optional<std::string>> DriveIndex::find(Family family, std::string_v
 }
 
 std::string DriveIndex::lost_log() const {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return lost_log_;
 }
 
@@ -239,7 +243,7 @@ Status DriveIndex::remember_loss(const std::string& lost) {
     MR_TRY(write(batch, Sync::kYes));
   }
   std::string remembered = MR_TRY(find(Family::kMeta, kMetaLost)).value_or("");
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   lost_log_ = std::move(remembered);
   return {};
 }
@@ -248,7 +252,7 @@ Status DriveIndex::forget_loss() {
   rocksdb::WriteBatch batch;
   remove(batch, Family::kMeta, kMetaLost);
   MR_TRY(write(batch, Sync::kYes));
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   lost_log_.clear();
   return {};
 }
@@ -326,7 +330,7 @@ Status DriveIndex::reopen() {
     return make_error(Code::kCorrupt, "index {}: it has no CURRENT", path_)
         .with_hint("millrace fsck --rebuild");
   const std::string clock = last_clock();
-  std::unique_lock lock(mutex_);
+  UniqueLock lock(mutex_);
   if (open_ != nullptr) clock_ = clock;
   opening_ = true;
   std::shared_ptr<OpenIndex> old = std::exchange(open_, nullptr);

@@ -12,16 +12,15 @@
 
 #include <array>
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/result.h"
 #include "store/record.h"
 
@@ -130,13 +129,13 @@ class DriveIndex {
   const uint64_t log_bytes_;
   mutable std::array<FamilyName, kFamilies> names_;  // set once, by open; RocksDB takes them as not const
   std::atomic<bool> refused_ = false;                // a write, since it was opened or resumed
-  mutable std::mutex mutex_;
-  mutable std::condition_variable changed_;
-  std::shared_ptr<OpenIndex> open_;  // guarded by mutex_; none while it is opened anew, or closed
-  bool opening_ = false;             // guarded by mutex_
-  std::string closed_;               // guarded by mutex_; why
-  std::string lost_log_;             // guarded by mutex_
-  std::string clock_;  // guarded by mutex_; of the last acknowledged commit before it was closed
+  mutable Mutex mutex_;
+  mutable ConditionVariable changed_;
+  std::shared_ptr<OpenIndex> open_ MR_GUARDED_BY(mutex_);  // none while it is opened anew, or closed
+  bool opening_ MR_GUARDED_BY(mutex_) = false;
+  std::string closed_ MR_GUARDED_BY(mutex_);  // why
+  std::string lost_log_ MR_GUARDED_BY(mutex_);
+  std::string clock_ MR_GUARDED_BY(mutex_);  // of the last acknowledged commit before it was closed
 };
 
 // What RocksDB says, as our error: a full drive is kNoSpace, damage kCorrupt, all else kIo.

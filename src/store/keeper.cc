@@ -2,17 +2,18 @@
 #include "store/keeper.h"
 
 #include "base/assert.h"
+#include "base/mutex.h"
 
 namespace millrace::store {
 
 void FileKeeper::pin(const std::vector<uint64_t>& files) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const uint64_t file : files) ++pins_[file];
 }
 
 std::vector<uint64_t> FileKeeper::unpin(const std::vector<uint64_t>& files) {
   std::vector<uint64_t> removable;
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const uint64_t file : files) {
     const auto found = pins_.find(file);
     MR_ASSERT(found != pins_.end(), file);
@@ -25,7 +26,7 @@ std::vector<uint64_t> FileKeeper::unpin(const std::vector<uint64_t>& files) {
 
 std::vector<uint64_t> FileKeeper::drop(const std::vector<uint64_t>& files) {
   std::vector<uint64_t> removable;
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const uint64_t file : files) {
     fresh_.erase(file);
     if (pins_.contains(file)) {
@@ -38,22 +39,22 @@ std::vector<uint64_t> FileKeeper::drop(const std::vector<uint64_t>& files) {
 }
 
 void FileKeeper::begin(uint64_t file) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   fresh_.insert(file);
 }
 
 void FileKeeper::settle(const std::vector<uint64_t>& files) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const uint64_t file : files) fresh_.erase(file);
 }
 
 bool FileKeeper::is_busy(uint64_t file) const {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return fresh_.contains(file) || pins_.contains(file);
 }
 
 std::vector<uint64_t> FileKeeper::take_dropped() {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<uint64_t> files(dropped_.begin(), dropped_.end());
   dropped_.clear();
   return files;

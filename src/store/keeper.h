@@ -5,10 +5,11 @@
 #pragma once
 
 #include <cstdint>
-#include <mutex>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
+
+#include "base/mutex.h"
 
 namespace millrace::store {
 
@@ -28,10 +29,10 @@ class FileKeeper {
   std::vector<uint64_t> take_dropped();
 
  private:
-  mutable std::mutex mutex_;
-  std::unordered_map<uint64_t, uint32_t> pins_;  // guarded by mutex_
-  std::unordered_set<uint64_t> dropped_;         // guarded by mutex_; all of them are pinned
-  std::unordered_set<uint64_t> fresh_;           // guarded by mutex_; begun and not settled
+  mutable Mutex mutex_;
+  std::unordered_map<uint64_t, uint32_t> pins_ MR_GUARDED_BY(mutex_);
+  std::unordered_set<uint64_t> dropped_ MR_GUARDED_BY(mutex_);  // all of them are pinned
+  std::unordered_set<uint64_t> fresh_ MR_GUARDED_BY(mutex_);    // begun and not settled
 };
 
 }  // namespace millrace::store

@@ -1,22 +1,24 @@
 // The list and its file, changed together.
 #include "store/known_drives.h"
 
+#include "base/mutex.h"
+
 namespace millrace::store {
 
 Status KnownDrives::load(const std::string& state_directory) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   directory_ = state_directory;
   state_ = MR_TRY(load_node_state(directory_));
   return {};
 }
 
 NodeState KnownDrives::state() const {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return state_;
 }
 
 Status KnownDrives::change(const std::function<void(NodeState&)>& edit) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   NodeState next = state_;
   edit(next);
   if (next == state_) return {};

@@ -5,9 +5,9 @@
 #pragma once
 
 #include <functional>
-#include <mutex>
 #include <string>
 
+#include "base/mutex.h"
 #include "base/result.h"
 #include "store/identity.h"
 
@@ -22,9 +22,9 @@ class KnownDrives {
   Status set_behind(const std::string& id);
 
  private:
-  mutable std::mutex mutex_;
-  std::string directory_;  // guarded by mutex_
-  NodeState state_;        // guarded by mutex_
+  mutable Mutex mutex_;
+  std::string directory_ MR_GUARDED_BY(mutex_);
+  NodeState state_ MR_GUARDED_BY(mutex_);
 };
 
 }  // namespace millrace::store

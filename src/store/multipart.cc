@@ -36,8 +36,8 @@ Status Multipart::load(Core& core, const std::shared_ptr<Drive>& drive) {
   return {};
 }
 
-Result<std::shared_ptr<const Upload>> Multipart::get(const std::string& bucket, const std::string& key,
-                                                     const std::string& upload) const {
+Result<std::shared_ptr<const Upload>> Multipart::get(const UploadName& name) const {
+  const auto& [bucket, key, upload] = name;
   auto found = core_.uploads.find(bucket, key, upload);
   if (found == nullptr) {
     MR_TRY(core_.map()->check_all_there(
@@ -76,9 +76,9 @@ Result<std::unique_ptr<Writer>> Multipart::put_part(PartOptions options) {
   if (options.number < 1 || options.number > kMaxParts) {
     return make_error(Code::kInvalid, "part number {}: it must be 1 to {}", options.number, kMaxParts);
   }
-  const auto upload = MR_TRY(get(options.bucket, options.key, options.upload));
-  const auto bucket = core_.buckets.find(options.bucket);
-  if (bucket == nullptr) return no_such_bucket(options.bucket);
+  const auto upload = MR_TRY(get(options.name));
+  const auto bucket = core_.buckets.find(upload->bucket);
+  if (bucket == nullptr) return no_such_bucket(upload->bucket);
   const Drive& drive = *upload->drive;
   if (drive.state() == DriveState::kFailed) {
     return make_error(Code::kUnavailable, "the upload's drive has failed: {}", drive.reason());
@@ -87,8 +87,8 @@ Result<std::unique_ptr<Writer>> Multipart::put_part(PartOptions options) {
     return make_error(Code::kNoSpace, "no room for the part on the upload's drive {}", drive.path());
   }
   PutTarget target;
-  target.options.bucket = options.bucket;
-  target.options.key = options.key;
+  target.options.bucket = upload->bucket;
+  target.options.key = upload->key;
   target.options.size = options.size;
   target.upload = upload;
   target.part = options.number;
@@ -97,25 +97,11 @@ Result<std::unique_ptr<Writer>> Multipart::put_part(PartOptions options) {
   return std::unique_ptr<Writer>(std::make_unique<PutWriter>(core_, std::move(target)));
 }
 
-Result<std::vector<Multipart::Part>> Multipart::parts_on(const Drive& drive, const Upload& upload) {
-  std::vector<Part> parts;
-  const std::string prefix = part_prefix(upload.bucket, upload.key, upload.id);
-  const auto rows = drive.index().iterate(Family::kUploads, DriveIndex::Scan::kSome);
-  for (rows->Seek(prefix); rows->Valid() && rows->key().starts_with(prefix); rows->Next()) {
-    unsigned number = 0;
-    for (const char byte : view(rows->key()).substr(prefix.size()))
-      number = number << 8 | static_cast<uint8_t>(byte);
-    parts.push_back({number, MR_TRY(decode_record(view(rows->value())))});
-  }
-  if (!rows->status().ok()) return make_index_error(rows->status(), drive.path());
-  return parts;
-}
-
-Result<Multipart::Parts> Multipart::load_parts(const std::string& bucket, const std::string& key,
-                                               const std::string& id) const {
+Result<Multipart::Parts> Multipart::load_parts(const UploadName& name) const {
+  const auto& [bucket, key, id] = name;
   for (int turn = 0; turn < kMostTurns; ++turn) {
-    auto upload = MR_TRY(get(bucket, key, id));
-    std::vector<Part> parts = MR_TRY(parts_on(*upload->drive, *upload));
+    auto upload = MR_TRY(get(name));
+    std::vector<UploadPart> parts = MR_TRY(read_upload(*upload->drive, *upload)).parts;
     // Its rows go together: still there, they were all there.
     const auto row = MR_TRY(upload->drive->index().find(Family::kUploads, upload_key(bucket, key, id)));
     if (row) return Parts{std::move(upload), std::move(parts)};
@@ -124,24 +110,24 @@ Result<Multipart::Parts> Multipart::load_parts(const std::string& bucket, const 
   return make_error(Code::kUnavailable, "upload {} is moved from drive to drive", id);
 }
 
-Result<std::vector<PartStatus>> Multipart::parts(const std::string& bucket, const std::string& key,
-                                                 const std::string& upload) {
-  Parts found = MR_TRY(load_parts(bucket, key, upload));
+Result<std::vector<PartStatus>> Multipart::parts(const UploadName& name) {
+  Parts found = MR_TRY(load_parts(name));
   std::vector<PartStatus> parts;
-  for (Part& part : found.parts) {
+  for (UploadPart& part : found.parts) {
     parts.push_back({part.number, part.record.size, part.record.modified_ms, std::move(part.record.etag),
                      std::move(part.record.headers)});
   }
   return parts;
 }
 
-Result<UploadStatus> Multipart::status(const std::string& bucket, const std::string& key,
-                                       const std::string& upload) {
-  const auto found = MR_TRY(get(bucket, key, upload));
+Result<UploadStatus> Multipart::status(const UploadName& name) {
+  const auto found = MR_TRY(get(name));
   return UploadStatus{found->key, found->id, found->initiated_ms, found->headers};
 }
 
-std::vector<UploadStatus> Multipart::all(const std::string& bucket) {
+Result<std::vector<UploadStatus>> Multipart::all(const std::string& bucket) {
+  if (core_.buckets.find(bucket) == nullptr) return no_such_bucket(bucket);
+  MR_TRY(core_.map()->check_all_there(fmt::format("the uploads of bucket {} cannot be listed", bucket)));
   std::vector<UploadStatus> uploads;
   for (const auto& upload : core_.uploads.in_bucket(bucket)) {
     uploads.push_back({upload->key, upload->id, upload->initiated_ms, upload->headers});
@@ -149,16 +135,16 @@ std::vector<UploadStatus> Multipart::all(const std::string& bucket) {
   return uploads;
 }
 
-Result<std::vector<Multipart::Part>> Multipart::choose_parts(std::vector<Part> there,
-                                                             const std::vector<CompletePart>& wanted) {
+Result<std::vector<UploadPart>> Multipart::choose_parts(std::vector<UploadPart> there,
+                                                        const std::vector<CompletePart>& wanted) {
   if (wanted.empty()) return make_error(kNoSuchPart, "the list of parts is empty");
-  std::vector<Part> chosen;
+  std::vector<UploadPart> chosen;
   for (const CompletePart& want : wanted) {
     if (!chosen.empty() && want.number <= chosen.back().number) {
       return make_error(kPartsOutOfOrder, "part {} is listed behind part {}", want.number,
                         chosen.back().number);
     }
-    const auto found = std::ranges::lower_bound(there, want.number, {}, &Part::number);
+    const auto found = std::ranges::lower_bound(there, want.number, {}, &UploadPart::number);
     if (found == there.end() || found->number != want.number) {
       return make_error(kNoSuchPart, "part {} was not uploaded", want.number);
     }
@@ -177,25 +163,25 @@ Result<std::vector<Multipart::Part>> Multipart::choose_parts(std::vector<Part> t
   return chosen;
 }
 
-Result<std::shared_ptr<const Object>> Multipart::complete(Completion completion) {
+Result<std::shared_ptr<const LocalObject>> Multipart::complete(Completion completion) {
   for (int turn = 0; turn < kMostTurns; ++turn) {
     auto completed = try_to_complete(completion);
     if (completed || completed.error().code() != Code::kCancelled) return completed;
   }
-  return make_error(Code::kUnavailable, "upload {} is moved from drive to drive", completion.upload);
+  return make_error(Code::kUnavailable, "upload {} is moved from drive to drive", completion.name.upload);
 }
 
-Result<std::shared_ptr<const Object>> Multipart::try_to_complete(Completion completion) {
-  const auto bucket = core_.buckets.find(completion.bucket);
-  if (bucket == nullptr) return no_such_bucket(completion.bucket);
-  Parts found = MR_TRY(load_parts(completion.bucket, completion.key, completion.upload));
+Result<std::shared_ptr<const LocalObject>> Multipart::try_to_complete(Completion completion) {
+  const auto bucket = core_.buckets.find(completion.name.bucket);
+  if (bucket == nullptr) return no_such_bucket(completion.name.bucket);
+  Parts found = MR_TRY(load_parts(completion.name));
   const std::shared_ptr<const Upload>& upload = found.upload;
-  const std::vector<Part> parts = MR_TRY(choose_parts(std::move(found.parts), completion.parts));
+  const std::vector<UploadPart> parts = MR_TRY(choose_parts(std::move(found.parts), completion.parts));
 
   Record record;
   record.version = core_.clock.next();
   record.modified_ms = wall_ms();
-  for (const Part& part : parts) {
+  for (const UploadPart& part : parts) {
     record.size += part.record.size;
     record.crc32c = crc32c_join(record.crc32c, part.record.crc32c, part.record.size);
     for (const Piece& piece : part.record.pieces) record.pieces.push_back(piece);
@@ -206,17 +192,17 @@ Result<std::shared_ptr<const Object>> Multipart::try_to_complete(Completion comp
   record.headers = upload->headers;
   for (NameValue& header : completion.finish.headers) record.headers.push_back(std::move(header));
   record.tags = upload->tags;
-  if (is_shard_name(completion.key)) record.shard = ShardState::kPending;
+  if (is_shard_name(completion.name.key)) record.shard = ShardState::kPending;
 
   HeadOptions head;
   head.drive = upload->drive;
-  head.bucket = completion.bucket;
-  head.key = completion.key;
+  head.bucket = completion.name.bucket;
+  head.key = completion.name.key;
   head.durability = bucket->settings.durability;
   Change change;
   change.kind = Change::Kind::kPut;
-  change.bucket = completion.bucket;
-  change.key = completion.key;
+  change.bucket = completion.name.bucket;
+  change.key = completion.name.key;
   change.condition = std::move(completion.condition);
   change.durability = bucket->settings.durability;
   change.drive = upload->drive;
@@ -227,13 +213,13 @@ Result<std::shared_ptr<const Object>> Multipart::try_to_complete(Completion comp
   return core_.commit(std::move(change));
 }
 
-Status Multipart::abort(const std::string& bucket, const std::string& key, const std::string& upload) {
-  const auto found = MR_TRY(get(bucket, key, upload));
+Status Multipart::abort(const UploadName& name) {
+  const auto found = MR_TRY(get(name));
   Change change;
   change.kind = Change::Kind::kAbortUpload;
-  change.bucket = bucket;
-  change.key = key;
-  change.upload = upload;
+  change.bucket = name.bucket;
+  change.key = name.key;
+  change.upload = name.upload;
   MR_FAULT("abort.begun");
   MR_TRY(core_.commit(std::move(change)));
   return {};
@@ -243,14 +229,14 @@ size_t Multipart::expire(int64_t before_ms) {
   size_t count = 0;
   for (const auto& upload : core_.uploads.all()) {
     const bool homeless = core_.map()->missing.empty() && core_.buckets.find(upload->bucket) == nullptr;
-    if (homeless && abort(upload->bucket, upload->key, upload->id)) ++count;
+    if (homeless && abort({upload->bucket, upload->key, upload->id})) ++count;
     if (homeless || upload->initiated_ms >= before_ms) continue;
     // Abandoned is an upload whose last part came that long ago; one that is still fed may be older.
-    const auto found = load_parts(upload->bucket, upload->key, upload->id);
+    const auto found = load_parts({upload->bucket, upload->key, upload->id});
     if (!found) continue;
     const bool fed = std::ranges::any_of(
-        found->parts, [&](const Part& part) { return part.record.modified_ms >= before_ms; });
-    if (!fed && abort(upload->bucket, upload->key, upload->id)) ++count;
+        found->parts, [&](const UploadPart& part) { return part.record.modified_ms >= before_ms; });
+    if (!fed && abort({upload->bucket, upload->key, upload->id})) ++count;
   }
   return count;
 }

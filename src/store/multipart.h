@@ -22,44 +22,26 @@ class Multipart {
 
   Result<std::string> create(PutOptions options);
   Result<std::unique_ptr<Writer>> put_part(PartOptions options);
-  Result<std::vector<PartStatus>> parts(const std::string& bucket, const std::string& key,
-                                        const std::string& upload);
-  Result<UploadStatus> status(const std::string& bucket, const std::string& key, const std::string& upload);
-  std::vector<UploadStatus> all(const std::string& bucket);
-  struct Completion {
-    std::string bucket;
-    std::string key;
-    std::string upload;
-    std::vector<CompletePart> parts;
-    Finish finish;
-    Condition condition;
-  };
-  Result<std::shared_ptr<const Object>> complete(Completion completion);
-  Status abort(const std::string& bucket, const std::string& key, const std::string& upload);
+  Result<std::vector<PartStatus>> parts(const UploadName& name);
+  Result<UploadStatus> status(const UploadName& name);
+  Result<std::vector<UploadStatus>> all(const std::string& bucket);
+  Result<std::shared_ptr<const LocalObject>> complete(Completion completion);
+  Status abort(const UploadName& name);
   // Aborts those that began, and got their last part, before this time, and those of buckets that are gone.
   size_t expire(int64_t before_ms);
 
-  struct Part {
-    unsigned number = 0;
-    Record record;
-  };
-  // What the drive's index has of it, in order.
-  static Result<std::vector<Part>> parts_on(const Drive& drive, const Upload& upload);
-
  private:
-  Result<std::shared_ptr<const Upload>> get(const std::string& bucket, const std::string& key,
-                                            const std::string& upload) const;
+  Result<std::shared_ptr<const Upload>> get(const UploadName& name) const;
   // The upload where it is now, and its parts.
   struct Parts {
     std::shared_ptr<const Upload> upload;
-    std::vector<Part> parts;
+    std::vector<UploadPart> parts;
   };
-  Result<Parts> load_parts(const std::string& bucket, const std::string& key,
-                           const std::string& upload) const;
-  static Result<std::vector<Part>> choose_parts(std::vector<Part> there,
-                                                const std::vector<CompletePart>& wanted);
+  Result<Parts> load_parts(const UploadName& name) const;
+  static Result<std::vector<UploadPart>> choose_parts(std::vector<UploadPart> there,
+                                                      const std::vector<CompletePart>& wanted);
   // kCancelled: the upload was moved meanwhile.
-  Result<std::shared_ptr<const Object>> try_to_complete(Completion completion);
+  Result<std::shared_ptr<const LocalObject>> try_to_complete(Completion completion);
 
   Core& core_;
 };

@@ -27,7 +27,7 @@ class MultipartTest : public ::testing::Test, protected StoreFixture {
   }
   CompletePart part(const std::string& key, const std::string& upload, unsigned number,
                     const std::string& bytes) {
-    auto writer = store_->put_part({"data", key, upload, number, bytes.size()});
+    auto writer = store_->put_part({{"data", key, upload}, number, bytes.size()});
     EXPECT_TRUE(writer) << writer.error().message();
     EXPECT_TRUE(fill(**writer, bytes));
     const auto object = finish(**writer);
@@ -57,21 +57,22 @@ TEST_F(MultipartTest, PartsBecomeOneObject) {
   std::ranges::sort(parts, {}, &CompletePart::number);
   for (unsigned number = 1; number <= 3; ++number) whole += some_bytes(kMinPartBytes + number, number);
   EXPECT_EQ(get(*store_, "data", "big").error().code(), Code::kNotFound);
-  EXPECT_EQ(store_->parts("data", "big", upload)->size(), 3u);
+  EXPECT_EQ(store_->parts({"data", "big", upload})->size(), 3u);
   EXPECT_EQ(store_->uploads("data")->size(), 1u);
   open();  // an upload survives a restart
-  const auto object = store_->complete_upload("data", "big", upload, parts, {}, {});
+  const auto object = store_->complete_upload({{"data", "big", upload}, parts, {}, {}});
   ASSERT_TRUE(object) << object.error().message();
   EXPECT_TRUE((*object)->record().etag.ends_with("-3"));
   EXPECT_EQ(*get(*store_, "data", "big"), whole);
   EXPECT_EQ((*object)->record().headers.size(), 1u);
   EXPECT_TRUE(store_->uploads("data")->empty());
-  EXPECT_EQ(store_->complete_upload("data", "big", upload, parts, {}, {}).error().code(), Code::kNotFound);
+  EXPECT_EQ(store_->complete_upload({{"data", "big", upload}, parts, {}, {}}).error().code(),
+            Code::kNotFound);
   open();
   EXPECT_EQ(*get(*store_, "data", "big"), whole);
   const auto middle = store_->get_object("data", "big");
   ASSERT_TRUE(middle);
-  EXPECT_EQ(*store_->read(**middle, kMinPartBytes - 10, 30), whole.substr(kMinPartBytes - 10, 30));
+  EXPECT_EQ(*store_->read(*middle, kMinPartBytes - 10, 30), whole.substr(kMinPartBytes - 10, 30));
   ASSERT_TRUE(remove(*store_, "data", "big"));
 }
 
@@ -81,15 +82,15 @@ TEST_F(MultipartTest, ReadingAheadGoesOnIntoTheNextPart) {
   std::vector<CompletePart> parts;
   for (const unsigned number : {1u, 2u, 3u})
     parts.push_back(part("big", upload, number, some_bytes(kMinPartBytes, number)));
-  ASSERT_TRUE(store_->complete_upload("data", "big", upload, parts, {}, {}));
+  ASSERT_TRUE(store_->complete_upload({{"data", "big", upload}, parts, {}, {}}));
   open();  // no file is open
   const auto object = store_->get_object("data", "big");
   ASSERT_TRUE(object);
-  EXPECT_FALSE(store_->find_ready(**object, kMinPartBytes, 1));
+  EXPECT_FALSE(store_->find_ready(*object, kMinPartBytes, 1));
   ASSERT_TRUE(prepare(*store_, *object, 0, 3 * kMinPartBytes));
   // Nobody asks for these: the drive's reader opens their files and brings them.
-  while (!store_->find_ready(**object, kMinPartBytes, 1)) std::this_thread::yield();
-  while (!store_->find_ready(**object, 2 * kMinPartBytes, 1)) std::this_thread::yield();
+  while (!store_->find_ready(*object, kMinPartBytes, 1)) std::this_thread::yield();
+  while (!store_->find_ready(*object, 2 * kMinPartBytes, 1)) std::this_thread::yield();
 }
 
 TEST_F(MultipartTest, WrongListsAreRefusedByName) {
@@ -99,7 +100,7 @@ TEST_F(MultipartTest, WrongListsAreRefusedByName) {
   const CompletePart two = part("key", upload, 2, some_bytes(100, 2));
   const CompletePart three = part("key", upload, 3, some_bytes(100, 3));
   const auto complete = [&](std::vector<CompletePart> parts) {
-    const auto result = store_->complete_upload("data", "key", upload, std::move(parts), {}, {});
+    const auto result = store_->complete_upload({{"data", "key", upload}, std::move(parts), {}, {}});
     return result ? nullptr : result.error().reason();
   };
   EXPECT_TRUE(complete({}) == &kNoSuchPart);
@@ -108,10 +109,10 @@ TEST_F(MultipartTest, WrongListsAreRefusedByName) {
   EXPECT_TRUE(complete({{1, "wrong"}}) == &kNoSuchPart);
   EXPECT_TRUE(complete({two, three}) == &kPartTooSmall);
   EXPECT_EQ(complete({one, two}), nullptr);
-  const auto unknown = store_->complete_upload("data", "key", "no-such", {one}, {}, {});
+  const auto unknown = store_->complete_upload({{"data", "key", "no-such"}, {one}, {}, {}});
   EXPECT_EQ(unknown.error().code(), Code::kNotFound);
   EXPECT_TRUE(unknown.error().is(kNoSuchUpload));
-  EXPECT_EQ(store_->put_part({"data", "key", "no-such", 1, 1}).error().code(), Code::kNotFound);
+  EXPECT_EQ(store_->put_part({{"data", "key", "no-such"}, 1, 1}).error().code(), Code::kNotFound);
   wait_for_files(3);  // two parts and the head; the third is gone
 }
 
@@ -121,14 +122,14 @@ TEST_F(MultipartTest, APartIsReplacedAndAnAbortLeavesNothing) {
   part("key", upload, 1, some_bytes(1000, 1));
   const CompletePart again = part("key", upload, 1, some_bytes(2000, 2));
   wait_for_files(1);
-  const auto parts = store_->parts("data", "key", upload);
+  const auto parts = store_->parts({"data", "key", upload});
   ASSERT_TRUE(parts);
   ASSERT_EQ(parts->size(), 1u);
   EXPECT_EQ(parts->front().etag, again.etag);
-  ASSERT_TRUE(store_->abort_upload("data", "key", upload));
+  ASSERT_TRUE(store_->abort_upload({"data", "key", upload}));
   wait_for_files(0);
-  EXPECT_EQ(store_->abort_upload("data", "key", upload).error().code(), Code::kNotFound);
-  EXPECT_EQ(store_->put_part({"data", "key", upload, 1, 1}).error().code(), Code::kNotFound);
+  EXPECT_EQ(store_->abort_upload({"data", "key", upload}).error().code(), Code::kNotFound);
+  EXPECT_EQ(store_->put_part({{"data", "key", upload}, 1, 1}).error().code(), Code::kNotFound);
   EXPECT_TRUE(store_->remove_bucket("data"));
   EXPECT_EQ(put(*store_, "data", "a", "b").error().code(), Code::kNotFound);
 }
@@ -139,7 +140,7 @@ TEST_F(MultipartTest, UploadsUnderWayEndWithTheirBucket) {
   const CompletePart one = part("key", upload, 1, some_bytes(1000, 1));
   ASSERT_TRUE(store_->remove_bucket("data"));
   wait_for_files(0);
-  EXPECT_FALSE(store_->complete_upload("data", "key", upload, {one}, {}, {}));
+  EXPECT_FALSE(store_->complete_upload({{"data", "key", upload}, {one}, {}, {}}));
   ASSERT_TRUE(store_->create_bucket("data", {}));
   EXPECT_TRUE(store_->uploads("data")->empty());
 }
@@ -147,10 +148,10 @@ TEST_F(MultipartTest, UploadsUnderWayEndWithTheirBucket) {
 TEST_F(MultipartTest, APartThatFinishesAfterTheAbortIsRefused) {
   open();
   const std::string upload = begin("key");
-  auto writer = store_->put_part({"data", "key", upload, 1, 1000});
+  auto writer = store_->put_part({{"data", "key", upload}, 1, 1000});
   ASSERT_TRUE(writer);
   ASSERT_TRUE(fill(**writer, some_bytes(1000, 1)));
-  ASSERT_TRUE(store_->abort_upload("data", "key", upload));
+  ASSERT_TRUE(store_->abort_upload({"data", "key", upload}));
   EXPECT_EQ(finish(**writer).error().code(), Code::kNotFound);
   wait_for_files(0);
 }

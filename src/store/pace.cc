@@ -4,22 +4,23 @@
 #include <algorithm>
 
 #include "base/clock.h"
+#include "base/mutex.h"
 
 namespace millrace::store {
 
 void BusyTime::begin() {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (since_us_ == 0) since_us_ = steady_us();
 }
 
 void BusyTime::end() {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (since_us_ != 0) total_us_ += steady_us() - since_us_;
   since_us_ = 0;
 }
 
 uint64_t BusyTime::read_us() const {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return total_us_ + (since_us_ != 0 ? steady_us() - since_us_ : 0);
 }
 

@@ -6,10 +6,11 @@
 
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "base/mutex.h"
 
 namespace millrace::store {
 
@@ -22,9 +23,9 @@ class BusyTime {
   uint64_t read_us() const;
 
  private:
-  mutable std::mutex mutex_;
-  uint64_t since_us_ = 0;  // guarded by mutex_; 0 while idle
-  uint64_t total_us_ = 0;  // guarded by mutex_
+  mutable Mutex mutex_;
+  uint64_t since_us_ MR_GUARDED_BY(mutex_) = 0;  // 0 while idle
+  uint64_t total_us_ MR_GUARDED_BY(mutex_) = 0;
 };
 
 // Judges by rounds of about a second. Pure but for what it remembers. One thread.

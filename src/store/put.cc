@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/crc.h"
 #include "base/fault.h"
+#include "base/mutex.h"
 #include "store/block_writer.h"
 #include "store/commit.h"
 #include "store/shard_feed.h"
@@ -55,7 +56,7 @@ class PutWriter::State : public std::enable_shared_from_this<State> {
   void when_space(std::function<void()> ready);
   uint64_t bytes() const { return bytes_; }
   uint32_t crc() const { return crc32c_join(whole_crc_, block_crc_, filled_); }
-  void finish(Finish finish, ObjectDone done);
+  void finish(Finish finish, LocalDone done);
 
  private:
   std::byte* memory() {
@@ -74,10 +75,17 @@ class PutWriter::State : public std::enable_shared_from_this<State> {
   void finish_file();
   Result<Change> write_file();
   Record make_record(uint64_t version);
-  bool is_full() const { return in_flight_ >= kMaxInFlight || to_unpack_.size() >= kMaxInFlight; }
+  bool is_full() const MR_REQUIRES(mutex_) {
+    return in_flight_ >= kMaxInFlight || to_unpack_.size() >= kMaxInFlight;
+  }
   void unpack_next();
-  // A block was written or unpacked; `lock` holds mutex_ and is let go.
-  void go_on(std::unique_lock<std::mutex> lock);
+  // What goes on once a block was written or unpacked; done without the mutex.
+  struct Next {
+    std::function<void()> ready;
+    bool finish = false;
+  };
+  Next take_next() MR_REQUIRES(mutex_);
+  void go_on(const Next& next);
   void settle_shard(Record& record, std::string& shard_index);
   std::string_view rest();
 
@@ -100,25 +108,25 @@ class PutWriter::State : public std::enable_shared_from_this<State> {
   bool packed_ = false;
   std::shared_ptr<UnfinishedFile> file_;
   Finish finish_;
-  ObjectDone done_;
+  LocalDone done_;
 
   struct Block {
     std::shared_ptr<std::byte> buffer;
     size_t size = 0;
   };
-  std::mutex mutex_;
-  unsigned in_flight_ = 0;       // guarded by mutex_
-  std::deque<Block> to_unpack_;  // guarded by mutex_; the first is being unpacked
-  std::optional<Error> error_;   // guarded by mutex_
-  std::function<void()> ready_;  // guarded by mutex_
-  bool finishing_ = false;       // guarded by mutex_
+  Mutex mutex_;
+  unsigned in_flight_ MR_GUARDED_BY(mutex_) = 0;
+  std::deque<Block> to_unpack_ MR_GUARDED_BY(mutex_);  // the first is being unpacked
+  std::optional<Error> error_ MR_GUARDED_BY(mutex_);
+  std::function<void()> ready_ MR_GUARDED_BY(mutex_);
+  bool finishing_ MR_GUARDED_BY(mutex_) = false;
 };
 
 std::span<std::byte> PutWriter::State::space() {
   if (!small_.empty()) return {memory() + filled_, small_.size() - filled_};
   if (buffer_ == nullptr) {
     {
-      std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (is_full() || error_) return {};
     }
     if (is_at_start()) {
@@ -135,7 +143,7 @@ std::span<std::byte> PutWriter::State::space() {
 
 Status PutWriter::State::advance(size_t bytes) {
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (error_) return error_->copy();
   }
   if (bytes == 0) return {};
@@ -171,7 +179,7 @@ void PutWriter::State::send_block() {
   filled_ = 0;
   bool unpack = false;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ++in_flight_;
     if (feed_ && packed_) to_unpack_.push_back(block);
     unpack = to_unpack_.size() == 1;
@@ -180,44 +188,54 @@ void PutWriter::State::send_block() {
   if (!unpack || core_.unpackers.submit([self = shared_from_this()] { self->unpack_next(); })) return;
   // Too many wait already: this shard is indexed when it is whole.
   feed_.reset();
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   to_unpack_.clear();
 }
 
 void PutWriter::State::unpack_next() {
   Block block;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     block = to_unpack_.front();
   }
   feed_->add({reinterpret_cast<const char*>(block.buffer.get()), block.size});
   block.buffer.reset();
-  std::unique_lock lock(mutex_);
-  to_unpack_.pop_front();
-  const bool more = !to_unpack_.empty();
-  go_on(std::move(lock));
+  Next next;
+  bool more = false;
+  {
+    const MutexLock lock(mutex_);
+    to_unpack_.pop_front();
+    more = !to_unpack_.empty();
+    next = take_next();
+  }
+  go_on(next);
   // One block at a time, so that no shard holds up the others.
   if (more && !core_.unpackers.submit([self = shared_from_this()] { self->unpack_next(); })) unpack_next();
 }
 
 void PutWriter::State::block_done(Status status) {
-  std::unique_lock lock(mutex_);
-  --in_flight_;
-  if (!status && !error_) error_ = status.take_error();
-  go_on(std::move(lock));
+  Next next;
+  {
+    const MutexLock lock(mutex_);
+    --in_flight_;
+    if (!status && !error_) error_ = status.take_error();
+    next = take_next();
+  }
+  go_on(next);
 }
 
-void PutWriter::State::go_on(std::unique_lock<std::mutex> lock) {
-  const std::function<void()> ready = std::exchange(ready_, nullptr);
-  const bool finish_now = finishing_ && in_flight_ == 0 && to_unpack_.empty();
-  lock.unlock();
-  if (ready) ready();
-  if (finish_now) finish_file();
+PutWriter::State::Next PutWriter::State::take_next() {
+  return {std::exchange(ready_, nullptr), finishing_ && in_flight_ == 0 && to_unpack_.empty()};
+}
+
+void PutWriter::State::go_on(const Next& next) {
+  if (next.ready) next.ready();
+  if (next.finish) finish_file();
 }
 
 void PutWriter::State::when_space(std::function<void()> ready) {
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!error_ && is_full()) {
       ready_ = std::move(ready);
       return;
@@ -236,7 +254,7 @@ std::string_view PutWriter::State::rest() {
   return {reinterpret_cast<const char*>(memory()), filled_};
 }
 
-void PutWriter::State::finish(Finish finish, ObjectDone done) {
+void PutWriter::State::finish(Finish finish, LocalDone done) {
   finish_ = std::move(finish);
   done_ = std::move(done);
   if (size_ && bytes_ != *size_) {
@@ -250,7 +268,7 @@ void PutWriter::State::finish(Finish finish, ObjectDone done) {
     return;
   }
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     finishing_ = true;
     if (in_flight_ > 0 || !to_unpack_.empty()) return;
   }
@@ -328,7 +346,7 @@ void PutWriter::State::finish_file() {
 
 Result<Change> PutWriter::State::write_file() {
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (error_) return std::move(*error_);
   }
   const uint64_t started_us = steady_us();
@@ -395,8 +413,12 @@ uint64_t PutWriter::bytes() const {
 uint32_t PutWriter::crc32c() const {
   return state_->crc();
 }
-void PutWriter::finish(Finish finish, ObjectDone done) {
-  state_->finish(std::move(finish), std::move(done));
+void PutWriter::finish(Finish finish, Done<ObjectPointer> done) {
+  state_->finish(std::move(finish),
+                 [done = std::move(done)](Result<std::shared_ptr<const LocalObject>> object) {
+                   done(object ? Result<ObjectPointer>(ObjectPointer(object.take()))
+                               : Result<ObjectPointer>(object.take_error()));
+                 });
 }
 
 std::string make_etag(uint64_t version, uint32_t crc32c, size_t parts) {

@@ -11,7 +11,7 @@
 #include <string>
 
 #include "store/core.h"
-#include "store/store.h"
+#include "store/objects.h"
 
 namespace millrace::store {
 
@@ -34,7 +34,7 @@ class PutWriter final : public Writer {
   void when_space(std::function<void()> ready) override;
   uint64_t bytes() const override;
   uint32_t crc32c() const override;
-  void finish(Finish finish, ObjectDone done) override;
+  void finish(Finish finish, Done<ObjectPointer> done) override;
 
  private:
   class State;

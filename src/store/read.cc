@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <span>
 
 #include "base/assert.h"
 #include "base/clock.h"
@@ -56,19 +57,6 @@ bool probe_byte(int descriptor, uint64_t offset) {
   return ::preadv2(descriptor, &into, 1, static_cast<off_t>(offset), RWF_NOWAIT) == 1;
 }
 
-Result<size_t> read_fully(const File& file, uint64_t offset, char* into, size_t size) {
-  size_t done = 0;
-  while (done < size) {
-    const ssize_t got =
-        ::pread(file.descriptor(), into + done, size - done, static_cast<off_t>(offset + done));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return make_system_error(errno, "reading " + file.name());
-    if (got == 0) return make_error(Code::kTruncated, "{}: it ends too early", file.name());
-    done += static_cast<size_t>(got);
-  }
-  return done;
-}
-
 // The stretch read into nowhere: slower to send from than what populate() leaves, but it says what is wrong.
 Status pour(const File& file, uint64_t offset, uint64_t size) {
   static const int nowhere = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
@@ -100,7 +88,7 @@ Status populate(const File& file, uint64_t offset, uint64_t size) {
 
 // A drive that cannot be read is marked as one that cannot be written is: it gets no new objects until both
 // work.
-Error failed_read(const Object& object, Error error) {
+Error failed_read(const LocalObject& object, Error error) {
   Drive& drive = *object.drive();
   drive.reads.count_error();
   if (error.code() == Code::kIo) error = drive.note(std::move(error));
@@ -148,12 +136,12 @@ struct Blocks {
   uint64_t first = 0;
   uint64_t end = 0;
 };
-Blocks blocks_of(const Stretch& stretch) {
+Blocks blocks_of(const PieceRange& stretch) {
   return {stretch.offset / kBlockBytes, (stretch.offset + stretch.size + kBlockBytes - 1) / kBlockBytes};
 }
 
 // What left the memory comes from the drive again, whatever was compared before.
-BlocksToCheck least_to_check(const File& file, const Stretch& stretch) {
+BlocksToCheck least_to_check(const File& file, const PieceRange& stretch) {
   return is_resident(file, stretch.offset, stretch.size) ? BlocksToCheck::kUnchecked : BlocksToCheck::kAll;
 }
 
@@ -164,7 +152,7 @@ Result<uint32_t> crc_of(const File& file, uint64_t offset, uint64_t size) {
   uint32_t crc = 0;
   for (uint64_t done = 0; done < size;) {
     const size_t length = std::min<uint64_t>(kStep, size - done);
-    MR_TRY(read_fully(file, offset + done, buffer.data(), length));
+    MR_TRY(file.read_exactly(offset + done, std::as_writable_bytes(std::span(buffer).first(length))));
     crc = crc32c(std::string_view(buffer).substr(0, length), crc);
     done += length;
   }
@@ -173,7 +161,7 @@ Result<uint32_t> crc_of(const File& file, uint64_t offset, uint64_t size) {
 
 }  // namespace
 
-Status check_blocks(Core& core, const Object& object, const Stretch& stretch, BlocksToCheck which) {
+Status check_blocks(Core& core, const LocalObject& object, const PieceRange& stretch, BlocksToCheck which) {
   // Blocks are counted over the whole object, as whoever repairs it sees them.
   const uint64_t before = object.checked().first_of(stretch.piece);
   const auto damaged = [&](uint64_t block, std::string why) {
@@ -205,15 +193,15 @@ Status check_blocks(Core& core, const Object& object, const Stretch& stretch, Bl
   return {};
 }
 
-Stretch ObjectReader::clip(const Object& object, uint64_t offset, uint64_t size) const {
-  const Object::Place place = object.locate(offset);
+PieceRange ObjectReader::clip(const LocalObject& object, uint64_t offset, uint64_t size) const {
+  const LocalObject::Place place = object.locate(offset);
   const uint64_t left = object.record().pieces[place.piece].size - place.offset;
   return {place.piece, place.offset, std::min({size, left, core_.options.read_window})};
 }
 
-bool ObjectReader::is_checked(const Object& object, const File& file, const Stretch& stretch) const {
-  const Verify verify = core_.buckets.verify_of(object.bucket());
-  if (verify != Verify::kFirst) return verify == Verify::kScrub;
+bool ObjectReader::is_checked(const LocalObject& object, const File& file, const PieceRange& stretch) const {
+  const Compare verify = core_.buckets.verify_of(object.bucket());
+  if (verify != Compare::kFirst) return verify == Compare::kScrub;
   const int64_t changed = changed_ns(file);
   const Blocks blocks = blocks_of(stretch);
   for (uint64_t block = blocks.first; block < blocks.end; ++block) {
@@ -222,23 +210,23 @@ bool ObjectReader::is_checked(const Object& object, const File& file, const Stre
   return true;
 }
 
-Status ObjectReader::check(const Object& object, const Stretch& stretch, BlocksToCheck least) const {
-  const Verify verify = core_.buckets.verify_of(object.bucket());
-  if (verify == Verify::kScrub) return {};
-  return check_blocks(core_, object, stretch, verify == Verify::kRead ? BlocksToCheck::kAll : least);
+Status ObjectReader::check(const LocalObject& object, const PieceRange& stretch, BlocksToCheck least) const {
+  const Compare verify = core_.buckets.verify_of(object.bucket());
+  if (verify == Compare::kScrub) return {};
+  return check_blocks(core_, object, stretch, verify == Compare::kRead ? BlocksToCheck::kAll : least);
 }
 
-std::optional<Extent> ObjectReader::find_ready(const Object& object, uint64_t offset, uint64_t size) {
+std::optional<Extent> ObjectReader::find_ready(const LocalObject& object, uint64_t offset, uint64_t size) {
   if (object.is_inline() || offset >= object.record().size || size == 0) return std::nullopt;
-  const Stretch stretch = clip(object, offset, size);
+  const PieceRange stretch = clip(object, offset, size);
   std::shared_ptr<const File> file = object.find_file(stretch.piece);
   if (file == nullptr) return std::nullopt;
-  Extent extent{file, stretch.offset, stretch.size};
+  Extent extent{file, nullptr, stretch.offset, stretch.size};
   const bool is_small = object.record().size <= core_.options.read_window;
   if (is_small) {
     const uint64_t now = coarse_us();
     if (now - object.resident_us.load(std::memory_order_relaxed) < kResident_us) return extent;
-    const Stretch whole{stretch.piece, 0, object.record().pieces[stretch.piece].size};
+    const PieceRange whole{stretch.piece, 0, object.record().pieces[stretch.piece].size};
     if (!is_checked(object, *file, whole) || !is_resident(*file, 0, whole.size)) return std::nullopt;
     object.resident_us.store(now, std::memory_order_relaxed);
     return extent;
@@ -250,7 +238,7 @@ std::optional<Extent> ObjectReader::find_ready(const Object& object, uint64_t of
 }
 
 // Asks for the next windows before a stream that has met the drive needs them.
-void ObjectReader::keep_ahead(const Object& object, uint64_t offset) {
+void ObjectReader::keep_ahead(const LocalObject& object, uint64_t offset) {
   const uint64_t window = core_.options.read_window;
   const uint64_t end = std::min(object.record().size, offset + kAheadWindows * window);
   uint64_t ahead = object.ahead.load(std::memory_order_relaxed);
@@ -260,12 +248,12 @@ void ObjectReader::keep_ahead(const Object& object, uint64_t offset) {
   }
 }
 
-void ObjectReader::read_ahead(const Object& object, uint64_t from) {
+void ObjectReader::read_ahead(const LocalObject& object, uint64_t from) {
   const uint64_t end = std::min(object.record().size, from + core_.options.read_window);
   while (from < end) {
-    const Object::Place place = object.locate(from);
+    const LocalObject::Place place = object.locate(from);
     const uint64_t length = std::min(end - from, object.record().pieces[place.piece].size - place.offset);
-    const Stretch stretch{place.piece, place.offset, length};
+    const PieceRange stretch{place.piece, place.offset, length};
     object.drive()->reader().prefetch([this, held = object.shared_from_this(), stretch] {
       // Whoever sends these bytes meets the error itself, if there is one.
       const auto file = held->open_piece(stretch.piece);
@@ -279,24 +267,23 @@ void ObjectReader::read_ahead(const Object& object, uint64_t from) {
   }
 }
 
-void ObjectReader::prepare(std::shared_ptr<const Object> object, uint64_t offset, uint64_t size,
-                           std::function<void(Result<Extent>)> done) {
-  if (object->is_inline() || offset >= object->record().size || size == 0) {
+void ObjectReader::prepare(std::shared_ptr<const LocalObject> object, Wanted wanted, Done<Extent> done) {
+  if (object->is_inline() || wanted.offset >= object->record().size || wanted.size == 0) {
     done(make_error(Code::kInvalid, "{}/{}: no bytes to prepare at {}", object->bucket(), object->key(),
-                    offset));
+                    wanted.offset));
     return;
   }
-  auto shared_done = std::make_shared<std::function<void(Result<Extent>)>>(std::move(done));
+  auto shared_done = std::make_shared<Done<Extent>>(std::move(done));
   ReadScheduler& reader = object->drive()->reader();
-  const bool taken = reader.read(
-      [this, object, offset, size, shared_done] { (*shared_done)(bring(*object, offset, size)); });
+  const bool taken =
+      reader.read([this, object, wanted, shared_done] { (*shared_done)(bring(*object, wanted)); });
   if (!taken) (*shared_done)(make_error(Code::kCancelled, "the store is being closed"));
 }
 
-Result<Extent> ObjectReader::bring(const Object& object, uint64_t offset, uint64_t size) {
+Result<Extent> ObjectReader::bring(const LocalObject& object, Wanted wanted) {
   Drive& drive = *object.drive();
   const uint64_t started_us = steady_us();
-  const Stretch stretch = clip(object, offset, size);
+  const PieceRange stretch = clip(object, wanted.offset, wanted.size);
   auto opened = object.open_piece(stretch.piece);
   if (!opened) {
     if (opened.error().code() == Code::kCorrupt) {
@@ -309,16 +296,17 @@ Result<Extent> ObjectReader::bring(const Object& object, uint64_t offset, uint64
   const BlocksToCheck least = least_to_check(*file, stretch);
   auto touched = populate(*file, stretch.offset, stretch.size);
   if (!touched) return failed_read(object, touched.take_error());
-  MR_TRY(check(object, stretch, least));
-  if (core_.buckets.verify_of(object.bucket()) != Verify::kRead && stretch.size == object.record().size)
+  MR_TRY(wanted.comparing == Comparing::kAlways ? check_blocks(core_, object, stretch, BlocksToCheck::kAll)
+                                                : check(object, stretch, least));
+  if (core_.buckets.verify_of(object.bucket()) != Compare::kRead && stretch.size == object.record().size)
     object.resident_us.store(coarse_us(), std::memory_order_relaxed);
-  const uint64_t end = offset + stretch.size;
+  const uint64_t end = wanted.offset + stretch.size;
   if (end < object.record().size) {
     object.ahead.store(end, std::memory_order_relaxed);
-    keep_ahead(object, offset);
+    keep_ahead(object, wanted.offset);
   }
   drive.reads.count(stretch.size, steady_us() - started_us);
-  return Extent{file, stretch.offset, stretch.size};
+  return Extent{file, nullptr, stretch.offset, stretch.size};
 }
 
 void ObjectReader::limit_descriptors() {
@@ -327,30 +315,6 @@ void ObjectReader::limit_descriptors() {
   for (const auto& drive : drives->drives) open += drive->open_descriptors.load(std::memory_order_relaxed);
   const auto most = static_cast<int64_t>(core_.options.open_files);
   if (open > most) core_.cache.forget_files(static_cast<size_t>(open - most + most / 16));
-}
-
-Result<std::string> ObjectReader::read(const Object& object, uint64_t offset, uint64_t size,
-                                       Verified verified) {
-  if (offset > object.record().size) {
-    return make_error(Code::kInvalid, "{}/{}: offset {} is beyond its end", object.bucket(), object.key(),
-                      offset);
-  }
-  size = std::min(size, object.record().size - offset);
-  if (object.is_inline()) return object.inline_bytes().substr(offset, size);
-  std::string bytes(size, '\0');
-  for (uint64_t done = 0; done < size;) {
-    const Object::Place place = object.locate(offset + done);
-    const uint64_t length = std::min(size - done, object.record().pieces[place.piece].size - place.offset);
-    const Stretch stretch{place.piece, place.offset, length};
-    const std::shared_ptr<const File> file = MR_TRY(object.open_piece(place.piece));
-    MR_TRY(verified == Verified::kAlways ? check_blocks(core_, object, stretch, BlocksToCheck::kAll)
-                                         : check(object, stretch, least_to_check(*file, stretch)));
-    auto got = read_fully(*file, place.offset, bytes.data() + done, length);
-    if (!got) return failed_read(object, got.take_error());
-    done += length;
-  }
-  limit_descriptors();
-  return bytes;
 }
 
 }  // namespace millrace::store

@@ -12,15 +12,15 @@
 
 #include "base/result.h"
 #include "store/core.h"
-#include "store/object.h"
+#include "store/local_object.h"
 
 namespace millrace::store {
 
 // Whether all of a file's stretch is in the page cache; never reads the drive.
 bool is_resident(const File& file, uint64_t offset, uint64_t size);
 
-// A stretch within one piece.
-struct Stretch {
+// Some bytes of one piece of an object.
+struct PieceRange {
   size_t piece = 0;
   uint64_t offset = 0;  // in the piece
   uint64_t size = 0;
@@ -32,21 +32,23 @@ class ObjectReader {
  public:
   explicit ObjectReader(Core& core) : core_(core) {}
 
-  std::optional<Extent> find_ready(const Object& object, uint64_t offset, uint64_t size);
-  void prepare(std::shared_ptr<const Object> object, uint64_t offset, uint64_t size,
-               std::function<void(Result<Extent>)> done);
-  // Blocks.
-  Result<std::string> read(const Object& object, uint64_t offset, uint64_t size, Verified verified);
+  std::optional<Extent> find_ready(const LocalObject& object, uint64_t offset, uint64_t size);
+  struct Wanted {
+    uint64_t offset = 0;
+    uint64_t size = 0;
+    Comparing comparing = Comparing::kAsBucketSays;
+  };
+  void prepare(std::shared_ptr<const LocalObject> object, Wanted wanted, Done<Extent> done);
 
  private:
-  Stretch clip(const Object& object, uint64_t offset, uint64_t size) const;
+  PieceRange clip(const LocalObject& object, uint64_t offset, uint64_t size) const;
   // Whether a stretch needs no comparing: all of it was compared, or the bucket leaves that to the scrubber.
-  bool is_checked(const Object& object, const File& file, const Stretch& stretch) const;
+  bool is_checked(const LocalObject& object, const File& file, const PieceRange& stretch) const;
   // Compares what the bucket asks for: at least what was not there before.
-  Status check(const Object& object, const Stretch& stretch, BlocksToCheck least) const;
-  Result<Extent> bring(const Object& object, uint64_t offset, uint64_t size);
-  void keep_ahead(const Object& object, uint64_t offset);
-  void read_ahead(const Object& object, uint64_t from);
+  Status check(const LocalObject& object, const PieceRange& stretch, BlocksToCheck least) const;
+  Result<Extent> bring(const LocalObject& object, Wanted wanted);
+  void keep_ahead(const LocalObject& object, uint64_t offset);
+  void read_ahead(const LocalObject& object, uint64_t from);
   void limit_descriptors();
 
   Core& core_;
@@ -54,6 +56,6 @@ class ObjectReader {
 
 // Compares the blocks that a stretch of a piece touches with their checksums: all of them, or those that were
 // not compared since they came from the drive. The error names drive and block; it is reported as damage.
-Status check_blocks(Core& core, const Object& object, const Stretch& stretch, BlocksToCheck which);
+Status check_blocks(Core& core, const LocalObject& object, const PieceRange& stretch, BlocksToCheck which);
 
 }  // namespace millrace::store

@@ -1,6 +1,8 @@
 // The reader threads of one drive.
 #include "store/read_scheduler.h"
 
+#include "base/mutex.h"
+
 namespace millrace::store {
 
 ReadScheduler::ReadScheduler(unsigned at_a_time) {
@@ -13,7 +15,7 @@ ReadScheduler::~ReadScheduler() {
 
 bool ReadScheduler::read(Job job) {
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (stopped_) return false;
     reads_.push_back(std::move(job));
   }
@@ -23,7 +25,7 @@ bool ReadScheduler::read(Job job) {
 
 void ReadScheduler::prefetch(Job job) {
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (stopped_ || prefetches_.size() >= kMostPrefetches) return;
     prefetches_.push_back(std::move(job));
   }
@@ -33,7 +35,7 @@ void ReadScheduler::prefetch(Job job) {
 void ReadScheduler::stop() {
   std::deque<Job> forgotten;  // ends without the lock: what jobs hold may be the last of its kind
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopped_ = true;
     forgotten.swap(prefetches_);
   }
@@ -42,14 +44,15 @@ void ReadScheduler::stop() {
 }
 
 size_t ReadScheduler::waiting() const {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return reads_.size();
 }
 
 void ReadScheduler::run() {
   while (true) {
-    std::unique_lock lock(mutex_);
-    filled_.wait(lock, [&] { return stopped_ || !reads_.empty() || !prefetches_.empty(); });
+    UniqueLock lock(mutex_);
+    filled_.wait(lock,
+                 [&]() MR_REQUIRES(mutex_) { return stopped_ || !reads_.empty() || !prefetches_.empty(); });
     std::deque<Job>& queue = reads_.empty() ? prefetches_ : reads_;
     if (queue.empty()) return;
     Job job = std::move(queue.front());

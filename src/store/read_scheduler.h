@@ -6,12 +6,12 @@
 // cost. Prefetches wait until no one waits for a window. Any thread may ask.
 #pragma once
 
-#include <condition_variable>
 #include <deque>
 #include <functional>
-#include <mutex>
 #include <thread>
 #include <vector>
+
+#include "base/mutex.h"
 
 namespace millrace::store {
 
@@ -33,11 +33,11 @@ class ReadScheduler {
  private:
   void run();
 
-  mutable std::mutex mutex_;
-  std::condition_variable filled_;
-  std::deque<Job> reads_;       // guarded by mutex_; one per stream
-  std::deque<Job> prefetches_;  // guarded by mutex_
-  bool stopped_ = false;        // guarded by mutex_
+  mutable Mutex mutex_;
+  ConditionVariable filled_;
+  std::deque<Job> reads_ MR_GUARDED_BY(mutex_);  // one per stream
+  std::deque<Job> prefetches_ MR_GUARDED_BY(mutex_);
+  bool stopped_ MR_GUARDED_BY(mutex_) = false;
   std::vector<std::jthread> threads_;
 };
 

@@ -174,11 +174,11 @@ TEST(BucketTest, TheNewestRecordWins) {
   BucketTable table;
   BucketRecord record;
   record.bucket = {"data", 1, 5, {}};
-  record.bucket.settings.verify = Verify::kRead;
+  record.bucket.settings.verify = Compare::kRead;
   const auto back = decode_bucket(encode_bucket(record));
   ASSERT_TRUE(back);
   table.learn(*back);
-  EXPECT_EQ(table.verify_of(record.bucket.name), Verify::kRead);
+  EXPECT_EQ(table.verify_of(record.bucket.name), Compare::kRead);
   record.bucket.version = 9;
   record.removed = true;
   table.learn(record);
@@ -186,7 +186,7 @@ TEST(BucketTest, TheNewestRecordWins) {
   record.removed = false;
   table.learn(record);  // a drive that was away
   EXPECT_EQ(table.find("data"), nullptr);
-  EXPECT_EQ(table.verify_of(record.bucket.name), Verify::kFirst);
+  EXPECT_EQ(table.verify_of(record.bucket.name), Compare::kFirst);
 }
 
 }  // namespace

@@ -8,23 +8,24 @@
 #include <cerrno>
 
 #include "base/file.h"
+#include "base/mutex.h"
 
 namespace millrace::store {
 
 void Reserve::give_up() {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   whole_ = false;
   // Where even that is refused, the index meets the full drive itself.
   static_cast<void>(::truncate(path_.c_str(), 0));
 }
 
 bool Reserve::is_whole() const {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return whole_;
 }
 
 bool Reserve::restore() {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!whole_) whole_ = allocate();
   return whole_;
 }

@@ -6,8 +6,9 @@
 #pragma once
 
 #include <cstdint>
-#include <mutex>
 #include <string>
+
+#include "base/mutex.h"
 
 namespace millrace::store {
 
@@ -27,8 +28,8 @@ class Reserve {
 
   const std::string path_;
   const uint64_t bytes_;
-  mutable std::mutex mutex_;
-  bool whole_ = false;  // guarded by mutex_
+  mutable Mutex mutex_;
+  bool whole_ MR_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace millrace::store

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/mutex.h"
 #include "store/coding.h"
 #include "store/verify.h"
 
@@ -17,36 +18,25 @@ constexpr uint64_t kRowBytes = 1024;  // what looking at one object costs beside
 
 }  // namespace
 
-Scrubber::~Scrubber() {
-  stop();
-}
-
 void Scrubber::start() {
-  thread_ = std::jthread([this] { run(); });
-}
-
-void Scrubber::stop() {
-  {
-    std::lock_guard lock(mutex_);
-    stopped_ = true;
-  }
-  changed_.notify_all();
-  if (thread_.joinable()) thread_.join();
+  // Drives come and go, and clocks are set: looked at again now and then.
+  const auto cycle = std::chrono::seconds(std::max<uint64_t>(core_.options.scrub_cycle_seconds, 1));
+  thread_.start(std::min(cycle, std::chrono::seconds(60)), [this] { round(); });
 }
 
 void Scrubber::now() {
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     asked_ = true;
   }
-  changed_.notify_all();
+  thread_.wake();
 }
 
 ScrubStatus Scrubber::status() const {
   ScrubStatus status;
   status.damaged = core_.damages.count();
   status.found = core_.damages.found();
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   status.running = running_;
   status.cycles = cycles_;
   status.bytes_done = bytes_done_;
@@ -81,47 +71,42 @@ void Scrubber::set_mark(Drive& drive, const Mark& mark) const {
                    written.error().message());
 }
 
-std::vector<std::weak_ptr<Drive>> Scrubber::wait_for_work() {
-  const auto cycle = std::chrono::seconds(std::max<uint64_t>(core_.options.scrub_cycle_seconds, 1));
-  const int64_t cycle_ms = std::chrono::milliseconds(cycle).count();
-  // Drives come and go, and clocks are set: looked at again now and then.
-  const auto look_again = std::min(cycle, std::chrono::seconds(60));
-  while (true) {
-    std::vector<std::weak_ptr<Drive>> due;  // nothing is held while waiting: a drive may be taken out
-    for (const auto& drive : core_.map()->drives) {
-      if (core_.options.scrub_bytes_per_second == 0) break;
-      const Mark mark = mark_of(*drive);
-      if (!mark.position.empty() || wall_ms() - mark.ended_ms >= cycle_ms) due.push_back(drive);
-    }
-    std::unique_lock lock(mutex_);
-    if (due.empty()) changed_.wait_for(lock, look_again, [&] { return stopped_ || asked_; });
-    if (stopped_) return {};
-    if (std::exchange(asked_, false)) {
-      const std::shared_ptr<const DriveMap> map = core_.map();
-      for (const auto& drive : map->drives) set_mark(*drive, {mark_of(*drive).ended_ms, ""});
-      return {map->drives.begin(), map->drives.end()};
-    }
-    if (!due.empty()) return due;
+std::vector<std::weak_ptr<Drive>> Scrubber::due_drives() {
+  const std::shared_ptr<const DriveMap> map = core_.map();
+  bool asked = false;
+  {
+    const MutexLock lock(mutex_);
+    asked = std::exchange(asked_, false);
   }
+  if (asked) {
+    for (const auto& drive : map->drives) set_mark(*drive, {mark_of(*drive).ended_ms, ""});
+    return {map->drives.begin(), map->drives.end()};
+  }
+  const auto cycle_ms = static_cast<int64_t>(std::max<uint64_t>(core_.options.scrub_cycle_seconds, 1) * 1000);
+  std::vector<std::weak_ptr<Drive>> due;
+  for (const auto& drive : map->drives) {
+    if (core_.options.scrub_bytes_per_second == 0) break;
+    const Mark mark = mark_of(*drive);
+    if (!mark.position.empty() || wall_ms() - mark.ended_ms >= cycle_ms) due.push_back(drive);
+  }
+  return due;
 }
 
-void Scrubber::run() {
-  while (true) {
-    const std::vector<std::weak_ptr<Drive>> drives = wait_for_work();
-    if (drives.empty()) return;
-    const uint64_t bytes = count_bytes(drives);
-    {
-      std::lock_guard lock(mutex_);
-      running_ = true;
-      bytes_total_ = bytes;
-      bytes_done_ = 0;
-      objects_done_ = 0;
-    }
-    cycle(drives);
-    std::lock_guard lock(mutex_);
-    running_ = false;
-    if (!stopped_) ++cycles_;
+void Scrubber::round() {
+  const std::vector<std::weak_ptr<Drive>> drives = due_drives();
+  if (drives.empty()) return;
+  const uint64_t bytes = count_bytes(drives);
+  {
+    const MutexLock lock(mutex_);
+    running_ = true;
+    bytes_total_ = bytes;
+    bytes_done_ = 0;
+    objects_done_ = 0;
   }
+  cycle(drives);
+  const MutexLock lock(mutex_);
+  running_ = false;
+  if (thread_.goes_on()) ++cycles_;
 }
 
 uint64_t Scrubber::count_bytes(const std::vector<std::weak_ptr<Drive>>& drives) {
@@ -134,8 +119,7 @@ uint64_t Scrubber::count_bytes(const std::vector<std::weak_ptr<Drive>>& drives) 
     for (rows->Seek(from.empty() ? from : from + '\0'); rows->Valid(); rows->Next()) {
       const auto summary = summarize_record(view(rows->value()));
       bytes += kRowBytes + (summary ? summary->size : 0);
-      std::lock_guard lock(mutex_);
-      if (stopped_) return bytes;
+      if (!thread_.goes_on()) return bytes;
     }
   }
   return bytes;
@@ -185,13 +169,13 @@ bool Scrubber::scrub_drive(const std::shared_ptr<Drive>& drive) {
         noted_us = steady_us();
       }
       if (!goes_on) return false;
-      std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       ++objects_done_;
     }
   }
 }
 
-void Scrubber::scrub_object(const Object& object) {
+void Scrubber::scrub_object(const LocalObject& object) {
   uint64_t blocks_before = 0;
   const auto report = [&](uint64_t block, const std::string& what) {
     core_.report({object.bucket(), object.key(), object.drive()->path(), block, what});
@@ -220,12 +204,13 @@ void Scrubber::scrub_object(const Object& object) {
 }
 
 bool Scrubber::pace(uint64_t bytes) {
-  std::unique_lock lock(mutex_);
-  bytes_done_ += bytes;
+  {
+    const MutexLock lock(mutex_);
+    bytes_done_ += bytes;
+  }
   const uint64_t rate = core_.options.scrub_bytes_per_second;
-  if (rate == 0) return !stopped_;
-  changed_.wait_for(lock, std::chrono::microseconds(bytes * 1'000'000 / rate), [&] { return stopped_; });
-  return !stopped_;
+  if (rate == 0) return thread_.goes_on();
+  return thread_.pause(std::chrono::microseconds(bytes * 1'000'000 / rate));
 }
 
 }  // namespace millrace::store

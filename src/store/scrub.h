@@ -6,12 +6,12 @@
 // that a node that is started again goes on there.
 #pragma once
 
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <string>
-#include <thread>
+#include <vector>
 
+#include "base/background.h"
+#include "base/mutex.h"
 #include "store/core.h"
 
 namespace millrace::store {
@@ -19,10 +19,9 @@ namespace millrace::store {
 class Scrubber {
  public:
   explicit Scrubber(Core& core) : core_(core) {}
-  ~Scrubber();
 
   void start();
-  void stop();
+  void stop() { thread_.stop(); }
   ScrubStatus status() const;
   void now();
 
@@ -33,30 +32,28 @@ class Scrubber {
     std::string position;  // the last key that was looked at; empty: no cycle is under way
   };
 
-  void run();
+  void round();
   void cycle(const std::vector<std::weak_ptr<Drive>>& drives);
   bool scrub_drive(const std::shared_ptr<Drive>& drive);
-  // Waits until drives are due, and gives them; none when the scrubber is to stop.
-  std::vector<std::weak_ptr<Drive>> wait_for_work();
+  // The drives that are due; nothing is held of them: a drive may be taken out.
+  std::vector<std::weak_ptr<Drive>> due_drives();
   Mark mark_of(Drive& drive) const;
   void set_mark(Drive& drive, const Mark& mark) const;
-  void scrub_object(const Object& object);
+  void scrub_object(const LocalObject& object);
   // What a cycle over these drives reads, as their indexes have it.
   uint64_t count_bytes(const std::vector<std::weak_ptr<Drive>>& drives);
   // Waits as long as these bytes may take; false when the scrubber is to stop.
   bool pace(uint64_t bytes);
 
   Core& core_;
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  bool stopped_ = false;       // guarded by mutex_
-  bool asked_ = false;         // guarded by mutex_
-  bool running_ = false;       // guarded by mutex_
-  uint64_t cycles_ = 0;        // guarded by mutex_
-  uint64_t bytes_done_ = 0;    // guarded by mutex_; of this cycle
-  uint64_t bytes_total_ = 0;   // guarded by mutex_; of this cycle
-  uint64_t objects_done_ = 0;  // guarded by mutex_; of this cycle
-  std::jthread thread_;
+  mutable Mutex mutex_;
+  bool asked_ MR_GUARDED_BY(mutex_) = false;
+  bool running_ MR_GUARDED_BY(mutex_) = false;
+  uint64_t cycles_ MR_GUARDED_BY(mutex_) = 0;
+  uint64_t bytes_done_ MR_GUARDED_BY(mutex_) = 0;    // of this cycle
+  uint64_t bytes_total_ MR_GUARDED_BY(mutex_) = 0;   // of this cycle
+  uint64_t objects_done_ MR_GUARDED_BY(mutex_) = 0;  // of this cycle
+  Background thread_;                                // last: a round uses all of the above
 };
 
 }  // namespace millrace::store

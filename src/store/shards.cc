@@ -9,6 +9,7 @@
 #include <span>
 
 #include "base/fault.h"
+#include "base/mutex.h"
 #include "store/commit.h"
 #include "store/put.h"
 #include "store/read.h"
@@ -22,24 +23,23 @@ namespace {
 constexpr size_t kReadBytes = 1 << 20;
 
 // All bytes of the object through the feed. Only an error of reading is one; that of the tar is the feed's.
-Status feed_object(Core& core, const Object& object, ShardFeed& feed) {
+Status feed_object(Core& core, const LocalObject& object, ShardFeed& feed) {
   if (object.is_inline()) {
     feed.add(object.inline_bytes());
     return {};
   }
   std::vector<char> buffer(kReadBytes);
   for (uint64_t at = 0; at < object.record().size && !feed.failed();) {
-    const Object::Place place = object.locate(at);
+    const LocalObject::Place place = object.locate(at);
     const std::shared_ptr<const File> file = MR_TRY(object.open_piece(place.piece));
     const uint64_t left = object.record().pieces[place.piece].size - place.offset;
     const uint64_t wanted = std::min<uint64_t>(buffer.size(), left);
     // An index of damaged bytes would outlive the damage.
     MR_TRY(check_blocks(core, object, {place.piece, place.offset, wanted}, BlocksToCheck::kUnchecked));
-    const ssize_t got = ::pread(file->descriptor(), buffer.data(), wanted, static_cast<off_t>(place.offset));
-    if (got < 0) return make_system_error(errno, "reading " + file->name());
-    if (got == 0) return make_error(Code::kTruncated, "{}: it ends too early", file->name());
-    feed.add({buffer.data(), static_cast<size_t>(got)});
-    at += static_cast<uint64_t>(got);
+    const std::span<char> into(buffer.data(), wanted);
+    MR_TRY(file->read_exactly(place.offset, std::as_writable_bytes(into)));
+    feed.add({into.data(), into.size()});
+    at += wanted;
   }
   return {};
 }
@@ -52,41 +52,8 @@ bool is_of_the_bytes(const Error& error) {
 
 }  // namespace
 
-ShardIndexes::~ShardIndexes() {
-  stop();
-}
-
 void ShardIndexes::start() {
-  thread_ = std::jthread([this] { run(); });
-}
-
-void ShardIndexes::stop() {
-  {
-    std::lock_guard lock(mutex_);
-    stopped_ = true;
-  }
-  changed_.notify_all();
-  if (thread_.joinable()) thread_.join();
-}
-
-void ShardIndexes::wake() {
-  {
-    std::lock_guard lock(mutex_);
-    woken_ = true;
-  }
-  changed_.notify_all();
-}
-
-void ShardIndexes::run() {
-  while (true) {
-    {
-      std::unique_lock lock(mutex_);
-      changed_.wait(lock, [&] { return stopped_ || woken_; });
-      if (stopped_) return;
-      woken_ = false;
-    }
-    build_pending();
-  }
+  thread_.start(Background::kWhenWoken, [this] { build_pending(); });
 }
 
 void ShardIndexes::build_pending() {
@@ -101,10 +68,7 @@ void ShardIndexes::build_pending() {
       }
     }
     for (const std::string& encoded : keys) {
-      {
-        std::lock_guard lock(mutex_);
-        if (stopped_) return;
-      }
+      if (!thread_.goes_on()) return;
       const auto [bucket, key] = split_object_key(encoded);
       const auto object = core_.get_object(std::string(bucket), std::string(key));
       if (!object || (*object)->record().shard != ShardState::kPending) continue;
@@ -116,7 +80,7 @@ void ShardIndexes::build_pending() {
   }
 }
 
-ShardIndexes::Index ShardIndexes::get(const std::shared_ptr<const Object>& object) {
+ShardIndexes::Index ShardIndexes::get(const std::shared_ptr<const LocalObject>& object) {
   const Record& record = object->record();
   const auto named = [&](Error error) {
     return std::move(error).within(object->bucket() + "/" + object->key());
@@ -130,7 +94,7 @@ ShardIndexes::Index ShardIndexes::get(const std::shared_ptr<const Object>& objec
   return index;
 }
 
-ShardIndexes::Index ShardIndexes::read_ready(const Object& object) const {
+ShardIndexes::Index ShardIndexes::read_ready(const LocalObject& object) const {
   const std::shared_ptr<const File> head = MR_TRY(object.drive()->open_file(object.record().head));
   Trailer trailer = MR_TRY(read_trailer(*head, TrailerParts::kAll));
   if (trailer.shard_index.empty())
@@ -138,15 +102,15 @@ ShardIndexes::Index ShardIndexes::read_ready(const Object& object) const {
   return std::shared_ptr<const std::string>(std::make_shared<std::string>(std::move(trailer.shard_index)));
 }
 
-ShardIndexes::Index ShardIndexes::build_once(const std::shared_ptr<const Object>& object) {
+ShardIndexes::Index ShardIndexes::build_once(const std::shared_ptr<const LocalObject>& object) {
   const uint64_t version = object->record().version;
   std::shared_ptr<Build> mine;
   {
-    std::unique_lock lock(mutex_);
+    UniqueLock lock(mutex_);
     const auto found = builds_.find(version);
     if (found != builds_.end()) {
       const std::shared_ptr<Build> theirs = found->second;
-      changed_.wait(lock, [&] { return theirs->done; });
+      changed_.wait(lock, [&]() MR_REQUIRES(mutex_) { return theirs->done; });
       if (theirs->error) return theirs->error->copy();
       return theirs->index;
     }
@@ -155,7 +119,7 @@ ShardIndexes::Index ShardIndexes::build_once(const std::shared_ptr<const Object>
   }
   Index index = build(object);
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     mine->done = true;
     if (index) mine->index = *index;
     if (!index) mine->error = index.error().copy();
@@ -165,7 +129,7 @@ ShardIndexes::Index ShardIndexes::build_once(const std::shared_ptr<const Object>
   return index;
 }
 
-ShardIndexes::Index ShardIndexes::build(const std::shared_ptr<const Object>& object) {
+ShardIndexes::Index ShardIndexes::build(const std::shared_ptr<const LocalObject>& object) {
   ShardFeed feed(object->key(), ShardFeed::Packing::kRecognise, core_.memory.work);
   MR_TRY(feed_object(core_, *object, feed));
   Result<std::string> index = feed.finish();
@@ -182,7 +146,7 @@ ShardIndexes::Index ShardIndexes::build(const std::shared_ptr<const Object>& obj
   return std::shared_ptr<const std::string>(std::make_shared<std::string>(index.take()));
 }
 
-Status ShardIndexes::commit(const Object& object, const Result<std::string>& index, uint64_t samples) {
+Status ShardIndexes::commit(const LocalObject& object, const Result<std::string>& index, uint64_t samples) {
   const auto bucket = core_.buckets.find(object.bucket());
   if (bucket == nullptr) return make_error(Code::kCancelled, "the bucket is gone");
   Change change;

@@ -6,13 +6,12 @@
 // etag.
 #pragma once
 
-#include <condition_variable>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
-#include <thread>
 
+#include "base/background.h"
+#include "base/mutex.h"
 #include "base/result.h"
 #include "store/core.h"
 
@@ -21,14 +20,13 @@ namespace millrace::store {
 class ShardIndexes {
  public:
   explicit ShardIndexes(Core& core) : core_(core) {}
-  ~ShardIndexes();
 
   void start();
-  void stop();
+  void stop() { thread_.stop(); }
   // There is a new pending one.
-  void wake();
+  void wake() { thread_.wake(); }
   // Blocks. kNotFound: the name promises no tar; kInvalid: the bytes are none.
-  Result<std::shared_ptr<const std::string>> get(const std::shared_ptr<const Object>& object);
+  Result<std::shared_ptr<const std::string>> get(const std::shared_ptr<const LocalObject>& object);
 
  private:
   struct Build {
@@ -38,20 +36,17 @@ class ShardIndexes {
   };
   using Index = Result<std::shared_ptr<const std::string>>;
 
-  void run();
   void build_pending();
-  Index read_ready(const Object& object) const;
-  Index build_once(const std::shared_ptr<const Object>& object);
-  Index build(const std::shared_ptr<const Object>& object);
-  Status commit(const Object& object, const Result<std::string>& index, uint64_t samples);
+  Index read_ready(const LocalObject& object) const;
+  Index build_once(const std::shared_ptr<const LocalObject>& object);
+  Index build(const std::shared_ptr<const LocalObject>& object);
+  Status commit(const LocalObject& object, const Result<std::string>& index, uint64_t samples);
 
   Core& core_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::map<uint64_t, std::shared_ptr<Build>> builds_;  // guarded by mutex_; by version
-  bool woken_ = true;                                  // guarded by mutex_
-  bool stopped_ = false;                               // guarded by mutex_
-  std::jthread thread_;
+  Mutex mutex_;
+  ConditionVariable changed_;
+  std::map<uint64_t, std::shared_ptr<Build>> builds_ MR_GUARDED_BY(mutex_);  // by version
+  Background thread_;  // last: a round uses all of the above
 };
 
 }  // namespace millrace::store

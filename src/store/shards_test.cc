@@ -59,7 +59,7 @@ class ShardsTest : public ::testing::Test, protected StoreFixture {
     EXPECT_EQ(index->samples(), samples);
     EXPECT_EQ(index->shard().stored_bytes, stored_bytes);
   }
-  std::shared_ptr<const Object> wait_until_indexed(const std::string& key) {
+  ObjectPointer wait_until_indexed(const std::string& key) {
     while (true) {
       const auto object = store_->get_object("data", key);
       if (!object || (*object)->record().shard != ShardState::kPending) return object ? *object : nullptr;
@@ -134,12 +134,12 @@ TEST_F(ShardsTest, ShardsInPartsAreIndexedWhenTheyAreWhole) {
     std::vector<CompletePart> parts;
     for (unsigned number = 1; number <= 2; ++number) {
       const std::string bytes = number == 1 ? shard.substr(0, kMinPartBytes) : shard.substr(kMinPartBytes);
-      auto writer = store_->put_part({"data", key, *upload, number, bytes.size()});
+      auto writer = store_->put_part({{"data", key, *upload}, number, bytes.size()});
       ASSERT_TRUE(writer);
       ASSERT_TRUE(fill(**writer, bytes));
       parts.push_back({number, (*finish(**writer))->record().etag});
     }
-    const auto before = store_->complete_upload("data", key, *upload, parts, {}, {});
+    const auto before = store_->complete_upload({{"data", key, *upload}, parts, {}, {}});
     ASSERT_TRUE(before);
     expect_index(key, 700, shard.size());
     const auto after = wait_until_indexed(key);

@@ -1,5 +1,5 @@
 // The store from outside: what a PUT, GET, DELETE and LIST promise.
-#include "store/store.h"
+#include "store/objects.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -120,7 +120,7 @@ TEST_F(StoreTest, AReaderKeepsItsVersionWhenItIsOverwrittenOrDeleted) {
   ASSERT_TRUE(object);
   ASSERT_TRUE(put(*store_, "data", "key", some_bytes(kBlockBytes, 2)));
   ASSERT_TRUE(remove(*store_, "data", "key"));
-  EXPECT_EQ(*store_->read(**object, 0, first.size()), first);
+  EXPECT_EQ(*store_->read(*object, 0, first.size()), first);
 }
 
 TEST_F(StoreTest, ABodyOfTheWrongLengthLeavesTheOldObject) {
@@ -285,17 +285,17 @@ TEST_F(StoreTest, PreparedStretchesAreTheObjectsBytes) {
     auto extent = prepare(*store_, *object, offset, bytes.size());
     ASSERT_TRUE(extent) << extent.error().message();
     ASSERT_GT(extent->size, 0u);
-    ASSERT_LE(extent->size, store_->read_window());
+    ASSERT_LE(extent->size, StoreOptions().read_window);
     std::string window(extent->size, '\0');
     ASSERT_EQ(
         ::pread(extent->file->descriptor(), window.data(), window.size(), static_cast<off_t>(extent->offset)),
         static_cast<ssize_t>(window.size()));
     EXPECT_EQ(window, bytes.substr(offset, window.size()));
-    EXPECT_TRUE(store_->find_ready(**object, offset, extent->size));
+    EXPECT_TRUE(store_->find_ready(*object, offset, extent->size));
     offset += extent->size;
   }
   EXPECT_EQ(prepare(*store_, *object, bytes.size(), 1).error().code(), Code::kInvalid);
-  EXPECT_FALSE(store_->find_ready(**object, bytes.size(), 1));
+  EXPECT_FALSE(store_->find_ready(*object, bytes.size(), 1));
 }
 
 }  // namespace

@@ -5,19 +5,16 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <charconv>
 #include <filesystem>
 #include <unordered_set>
 
 #include "base/fault.h"
+#include "base/number.h"
 
 namespace millrace::store {
 
 std::optional<uint64_t> parse_file_name(std::string_view name) {
-  uint64_t file = 0;
-  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), file, 16);
-  if (name.size() != 16 || error != std::errc() || end != name.data() + name.size()) return std::nullopt;
-  return file;
+  return name.size() == 16 ? parse_number<uint64_t>(name, 16) : std::nullopt;
 }
 
 namespace {

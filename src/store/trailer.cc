@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 #include <cerrno>
+#include <span>
 
 #include "base/crc.h"
 #include "store/coding.h"
@@ -23,15 +24,7 @@ Error broken(const File& file, std::string_view why) {
 
 Result<std::string> read_exactly(const File& file, uint64_t offset, uint64_t size) {
   std::string bytes(size, '\0');
-  size_t done = 0;
-  while (done < size) {
-    const ssize_t got =
-        ::pread(file.descriptor(), bytes.data() + done, size - done, static_cast<off_t>(offset + done));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return make_system_error(errno, "reading " + file.name());
-    if (got == 0) return make_error(Code::kTruncated, "{}: it ends too early", file.name());
-    done += static_cast<size_t>(got);
-  }
+  MR_TRY(file.read_exactly(offset, std::as_writable_bytes(std::span(bytes))));
   return bytes;
 }
 

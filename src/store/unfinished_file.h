@@ -14,7 +14,7 @@
 
 #include "base/file.h"
 #include "base/result.h"
-#include "store/store.h"
+#include "store/bucket.h"
 
 namespace millrace::store {
 

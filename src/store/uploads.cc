@@ -6,7 +6,9 @@
 #include <tuple>
 
 #include "base/crc.h"
+#include "base/mutex.h"
 #include "store/coding.h"
+#include "store/drive.h"
 #include "store/index.h"
 
 namespace millrace::store {
@@ -55,7 +57,7 @@ Result<Upload> decode_upload(std::string_view key, std::string_view value) {
 
 std::shared_ptr<const Upload> UploadTable::find(std::string_view bucket, std::string_view key,
                                                 const std::string& id) const {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = by_id_.find(id);
   if (found == by_id_.end() || found->second->bucket != bucket || found->second->key != key) return nullptr;
   return found->second;
@@ -70,7 +72,7 @@ std::vector<std::shared_ptr<const Upload>> UploadTable::in_bucket(std::string_vi
 std::vector<std::shared_ptr<const Upload>> UploadTable::all() const {
   std::vector<std::shared_ptr<const Upload>> uploads;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (const auto& [id, upload] : by_id_) uploads.push_back(upload);
   }
   std::ranges::sort(uploads, [](const auto& a, const auto& b) {
@@ -81,35 +83,51 @@ std::vector<std::shared_ptr<const Upload>> UploadTable::all() const {
 }
 
 bool UploadTable::is_full() const {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return by_id_.size() >= kMaxUploads;
 }
 
 void UploadTable::insert(std::shared_ptr<const Upload> upload) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::shared_ptr<const Upload>& known = by_id_[upload->id];
   if (known == nullptr || known->version <= upload->version) known = std::move(upload);
   changed_.notify_all();
 }
 
 void UploadTable::erase_of(const Drive& drive) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::erase_if(by_id_, [&](const auto& entry) { return entry.second->drive.get() == &drive; });
   changed_.notify_all();
 }
 
 void UploadTable::erase(const std::string& id) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   by_id_.erase(id);
   changed_.notify_all();
 }
 
 bool UploadTable::wait_for_change(const std::shared_ptr<const Upload>& known) const {
-  std::unique_lock lock(mutex_);
-  return changed_.wait_for(lock, kMostWait, [&] {
+  UniqueLock lock(mutex_);
+  return changed_.wait_for(lock, kMostWait, [&]() MR_REQUIRES(mutex_) {
     const auto found = by_id_.find(known->id);
     return found == by_id_.end() || found->second != known;
   });
+}
+
+Result<UploadRows> read_upload(const Drive& drive, const Upload& upload) {
+  UploadRows found;
+  const std::string prefix = part_prefix(upload.bucket, upload.key, upload.id);
+  const auto rows = drive.index().iterate(Family::kUploads, DriveIndex::Scan::kSome);
+  for (rows->Seek(prefix); rows->Valid() && rows->key().starts_with(prefix); rows->Next()) {
+    unsigned number = 0;
+    for (const char byte : view(rows->key()).substr(prefix.size()))
+      number = number << 8 | static_cast<uint8_t>(byte);
+    found.keys.push_back(rows->key().ToString());
+    found.parts.push_back({number, MR_TRY(decode_record(view(rows->value())))});
+  }
+  if (!rows->status().ok()) return make_index_error(rows->status(), drive.path());
+  found.keys.push_back(upload_key(upload.bucket, upload.key, upload.id));
+  return found;
 }
 
 }  // namespace millrace::store

@@ -3,15 +3,14 @@
 // All parts of an upload are on one drive, so that completing it copies no bytes. Any thread.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/result.h"
 #include "store/record.h"
 
@@ -37,6 +36,17 @@ struct Upload {
 std::string encode_upload(const Upload& upload);
 Result<Upload> decode_upload(std::string_view key, std::string_view value);
 
+// What a drive's index has of an upload.
+struct UploadPart {
+  unsigned number = 0;
+  Record record;
+};
+struct UploadRows {
+  std::vector<std::string> keys;  // of its parts, and the upload's own last
+  std::vector<UploadPart> parts;  // by number
+};
+Result<UploadRows> read_upload(const Drive& drive, const Upload& upload);
+
 class UploadTable {
  public:
   std::shared_ptr<const Upload> find(std::string_view bucket, std::string_view key,
@@ -54,9 +64,9 @@ class UploadTable {
   bool wait_for_change(const std::shared_ptr<const Upload>& known) const;
 
  private:
-  mutable std::mutex mutex_;
-  mutable std::condition_variable changed_;
-  std::map<std::string, std::shared_ptr<const Upload>> by_id_;  // guarded by mutex_
+  mutable Mutex mutex_;
+  mutable ConditionVariable changed_;
+  std::map<std::string, std::shared_ptr<const Upload>> by_id_ MR_GUARDED_BY(mutex_);
 };
 
 }  // namespace millrace::store

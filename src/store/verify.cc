@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <memory>
+#include <span>
 
 #include "base/crc.h"
 #include "base/file.h"
@@ -45,16 +46,10 @@ Result<FileCheck> check_file(const std::string& path, uint64_t file, const Block
     const size_t length = std::min(kBlockBytes, check.trailer.data_size - at);
     // Behind the data comes padding to a page: a whole number of pages can always be read.
     const size_t wanted = padded_to_page(length);
-    size_t done = 0;
-    while (done < wanted) {
-      const ssize_t got =
-          ::pread(direct.descriptor(), memory.get() + done, wanted - done, static_cast<off_t>(at + done));
-      if (got < 0 && errno == EINTR) continue;
-      if (got <= 0) break;
-      done += static_cast<size_t>(got);
-    }
+    const auto got = direct.read_at(at, std::as_writable_bytes(std::span(memory.get(), wanted)));
     const std::string_view bytes(memory.get(), length);
-    if (done < length || crc32c(bytes) != check.trailer.block_crcs[block]) check.bad_blocks.push_back(block);
+    if (!got || *got < length || crc32c(bytes) != check.trailer.block_crcs[block])
+      check.bad_blocks.push_back(block);
     MR_TRY(visit(block, bytes));
   }
   ::posix_fadvise(direct.descriptor(), 0, 0, POSIX_FADV_DONTNEED);

@@ -2,11 +2,11 @@
 #include "tar/parser.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstring>
 #include <optional>
 #include <ranges>
 
+#include "base/number.h"
 #include "base/text.h"
 
 namespace millrace::tar {
@@ -32,11 +32,9 @@ std::string_view without_trailing_nul(std::string_view text) {
 }
 
 std::optional<int64_t> mtime_of(const PaxRecord& record) {
-  int64_t seconds = 0;
-  const char* end = record.value.data() + record.value.size();
-  if (record.key != "mtime" || std::from_chars(record.value.data(), end, seconds).ec != std::errc{})
-    return std::nullopt;
-  return seconds;
+  if (record.key != "mtime") return std::nullopt;
+  std::string_view whole_seconds = record.value;  // a fraction may follow
+  return take_number<int64_t>(whole_seconds);
 }
 
 }  // namespace
@@ -194,13 +192,9 @@ Status Parser::apply_pax(const std::vector<PaxRecord>& records, Pending& pending
     } else if (record.key == "size" && record.value.empty()) {
       pending.size.reset();
     } else if (record.key == "size") {
-      uint64_t size = 0;
-      const char* end = record.value.data() + record.value.size();
-      const auto [rest, failure] = std::from_chars(record.value.data(), end, size);
-      if (failure != std::errc{} || rest != end) {
+      pending.size = parse_number<uint64_t>(record.value);
+      if (!pending.size)
         return make_error(Code::kCorrupt, "pax size \"{}\" is not a number", printable(record.value));
-      }
-      pending.size = size;
     } else if (record.key.starts_with("GNU.sparse.")) {
       pending.sparse = true;
     }

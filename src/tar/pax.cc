@@ -1,7 +1,7 @@
 // Reads and writes pax records. The length in front counts itself, which makes writing the harder half.
 #include "tar/pax.h"
 
-#include <charconv>
+#include "base/number.h"
 
 namespace millrace::tar {
 
@@ -14,18 +14,18 @@ Result<std::vector<PaxRecord>> parse_pax(std::string_view text) {
     const auto bad = [&](std::string_view why) {
       return make_error(Code::kCorrupt, "pax record at byte {} {}", text.data() - whole.data(), why);
     };
-    uint64_t length = 0;
-    const auto [rest, failure] = std::from_chars(text.data(), text.data() + text.size(), length);
-    const auto digits = static_cast<size_t>(rest - text.data());
-    if (failure != std::errc{}) return bad("has no length");
-    if (length > text.size()) return bad("is longer than its block");
-    if (length < digits + 3 || text[digits] != ' ') return bad("has a wrong length");
-    if (text[length - 1] != '\n') return bad("does not end with a newline");
-    const std::string_view body = text.substr(digits + 1, length - digits - 2);
+    std::string_view behind = text;
+    const auto length = take_number<uint64_t>(behind);
+    const size_t digits = text.size() - behind.size();
+    if (!length) return bad("has no length");
+    if (*length > text.size()) return bad("is longer than its block");
+    if (*length < digits + 3 || text[digits] != ' ') return bad("has a wrong length");
+    if (text[*length - 1] != '\n') return bad("does not end with a newline");
+    const std::string_view body = text.substr(digits + 1, *length - digits - 2);
     const size_t equals = body.find('=');
     if (equals == std::string_view::npos || equals == 0) return bad("has no key");
     records.push_back({body.substr(0, equals), body.substr(equals + 1)});
-    text.remove_prefix(length);
+    text.remove_prefix(*length);
   }
   return records;
 }

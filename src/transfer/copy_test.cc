@@ -4,6 +4,7 @@
 #include <map>
 
 #include "base/file.h"
+#include "base/mutex.h"
 #include "base/testing/temporary_directory.h"
 #include "net/testing/script_server.h"
 #include "transfer/download.h"
@@ -28,15 +29,15 @@ class MemoryStore {
     return location.take();
   }
   std::map<std::string, std::string> objects() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return objects_;
   }
   void put(const std::string& key, const std::string& bytes) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     objects_[key] = bytes;
   }
   size_t uploads() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return parts_.size();
   }
   ScriptServer& server() { return server_; }
@@ -49,7 +50,7 @@ class MemoryStore {
   }
 
   Answer answer(const Asked& asked) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (fails(asked)) return ScriptServer::status(400, "<Error><Code>Broken</Code></Error>");
     const std::string target = asked.target();
     const std::string path = target.substr(0, target.find('?'));
@@ -65,7 +66,8 @@ class MemoryStore {
     return answer_object(asked, key);
   }
 
-  Answer answer_upload(const Asked& asked, const std::string& key, const std::string& query) {
+  Answer answer_upload(const Asked& asked, const std::string& key, const std::string& query)
+      MR_REQUIRES(mutex_) {
     if (asked.method() == "PUT") {
       parts_[key][std::stoi(query.substr(query.find("partNumber=") + 11))] = asked.body;
       return ScriptServer::ok("", tag(asked.body));
@@ -87,7 +89,7 @@ class MemoryStore {
     return ScriptServer::ok("<R/>");
   }
 
-  Answer answer_object(const Asked& asked, const std::string& key) {
+  Answer answer_object(const Asked& asked, const std::string& key) MR_REQUIRES(mutex_) {
     if (asked.method() == "PUT") {
       objects_[key] = asked.body;
       return ScriptServer::ok("", tag(asked.body));
@@ -107,7 +109,7 @@ class MemoryStore {
     return ScriptServer::status(206, bytes.substr(first, last + 1 - first), more);
   }
 
-  std::string list(const std::string& query) {
+  std::string list(const std::string& query) MR_REQUIRES(mutex_) {
     std::string prefix;
     if (const size_t at = query.find("&prefix="); at != std::string::npos)
       prefix = net::percent_decode(query.substr(at + 8, query.find('&', at + 8) - at - 8)).take();
@@ -122,16 +124,16 @@ class MemoryStore {
     return body + "<IsTruncated>false</IsTruncated></R>";
   }
 
-  std::string list_uploads() {
+  std::string list_uploads() MR_REQUIRES(mutex_) {
     std::string body = "<R>";
     for (const auto& [key, parts] : parts_)
       body += fmt::format("<Upload><Key>{}</Key><UploadId>u1</UploadId></Upload>", key);
     return body + "</R>";
   }
 
-  std::mutex mutex_;
-  std::map<std::string, std::string> objects_;               // guarded by mutex_
-  std::map<std::string, std::map<int, std::string>> parts_;  // guarded by mutex_
+  Mutex mutex_;
+  std::map<std::string, std::string> objects_ MR_GUARDED_BY(mutex_);
+  std::map<std::string, std::map<int, std::string>> parts_ MR_GUARDED_BY(mutex_);
   Stores stores_{Settings()};
   ScriptServer server_;
 };

@@ -2,17 +2,17 @@
 #include "transfer/download.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdio>
-#include <mutex>
 
 #include "base/crc.h"
 #include "base/file.h"
+#include "base/file_lock.h"
+#include "base/mutex.h"
+#include "base/number.h"
 #include "base/text.h"
 #include "base/threads.h"
 #include "net/ranged.h"
@@ -65,8 +65,7 @@ class FileDownload {
 
   Status open() {
     state_ = MR_TRY(open_for_writing(state_path(), O_APPEND));
-    if (::flock(state_.descriptor(), LOCK_EX | LOCK_NB) != 0)
-      return make_error(Code::kUnavailable, "{} is being fetched by another process", path_);
+    MR_TRY(try_lock(state_).within("fetching " + path_));
     // Without a tag nothing proves that what is there is of this version.
     const auto state = read_file(state_path(), kMaxStateBytes);
     const bool resumes =
@@ -88,17 +87,14 @@ class FileDownload {
     while (true) {
       const size_t end = lines.find('\n');
       if (end == std::string_view::npos) return;
-      uint64_t stretch = 0;
-      uint32_t crc = 0;
-      const char* last = lines.data() + end;
-      const auto [middle, failure] = std::from_chars(lines.data(), last, stretch);
-      const bool good = failure == std::errc{} && middle < last &&
-                        std::from_chars(middle + 1, last, crc).ec == std::errc{} && stretch < crcs_.size();
+      std::string_view line = lines.substr(0, end);
       lines.remove_prefix(end + 1);
-      if (!good || crcs_[stretch]) continue;
-      crcs_[stretch] = crc;
-      resumed_ += stretch_bytes(stretch);
-      if (options_.progress != nullptr) options_.progress->add(stretch_bytes(stretch), 0);
+      const auto stretch = take_number<uint64_t>(line);
+      const auto crc = line.starts_with(' ') ? parse_number<uint32_t>(line.substr(1)) : std::nullopt;
+      if (!stretch || !crc || *stretch >= crcs_.size() || crcs_[*stretch]) continue;
+      crcs_[*stretch] = *crc;
+      resumed_ += stretch_bytes(*stretch);
+      if (options_.progress != nullptr) options_.progress->add(stretch_bytes(*stretch), 0);
     }
   }
 
@@ -126,7 +122,7 @@ class FileDownload {
       if (options_.progress != nullptr) options_.progress->add(got, 0);
       at += got;
     }
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     crcs_[stretch] = crc;
     return state_.write_all(fmt::format("{} {}\n", stretch, crc));
   }
@@ -169,10 +165,10 @@ class FileDownload {
   const TransferOptions& options_;
   File part_;
   uint64_t resumed_ = 0;
-  std::mutex mutex_;
-  File state_;  // guarded by mutex_ while threads run
-  std::vector<std::optional<uint32_t>>
-      crcs_;  // of the stretches; each element belongs to who took its number
+  Mutex mutex_;
+  File state_;  // written with mutex_ held while threads run, by one thread otherwise
+  // Of the stretches; each element belongs to whoever took its number.
+  std::vector<std::optional<uint32_t>> crcs_;
 };
 
 // A server that does not say how long the object is: no ranges, no going on.

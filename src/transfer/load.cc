@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <atomic>
-#include <mutex>
 
 #include "base/clock.h"
+#include "base/mutex.h"
 #include "base/random.h"
 #include "base/threads.h"
 #include "transfer/sync.h"
@@ -52,33 +52,22 @@ class Load {
   }
 
   Status prepare() {
-    std::atomic<uint64_t> next = 0;
     const uint64_t count = options_.objects * options_.sizes.size();
-    std::mutex mutex;
-    std::optional<Error> failure;
-    MR_TRY(run_threads(options_.streams, [&] {
-      for (uint64_t i = next++; i < count; i = next++) {
-        const size_t which = i / options_.objects;
-        auto done = put(which, object_of(place_, options_.sizes[which], "get", i % options_.objects));
-        if (done) continue;
-        const std::lock_guard lock(mutex);
-        if (!failure) failure = done.take_error();
-        next = count;
-      }
-    }));
-    if (failure) return std::move(*failure);
-    return {};
+    return run_each(count, options_.streams, [&](size_t i) {
+      const size_t which = i / options_.objects;
+      return put(which, object_of(place_, options_.sizes[which], "get", i % options_.objects));
+    });
   }
 
   Result<LoadReport> run() {
     LoadReport report;
-    std::mutex mutex;
+    Mutex mutex;
     std::atomic<uint64_t> number = 0;
     const uint64_t start = steady_us();
     const uint64_t end = start + static_cast<uint64_t>(options_.seconds * 1e6);
     MR_TRY(run_threads(options_.streams, [&] {
       Stream stream = run_stream(number++, end);
-      const std::lock_guard lock(mutex);
+      const MutexLock lock(mutex);
       join(report.get, stream.get);
       join(report.put, stream.put);
     }));

@@ -2,9 +2,9 @@
 #include "transfer/objects.h"
 
 #include <algorithm>
-#include <charconv>
 
 #include "base/clock.h"
+#include "base/number.h"
 #include "base/text.h"
 #include "base/xml_text.h"
 #include "net/xml_document.h"
@@ -130,11 +130,7 @@ ObjectHead read_head(const std::vector<net::HeaderField>& headers) {
   head.headers = headers;
   bool composite = false;
   for (const auto& [name, value] : headers) {
-    if (name == "content-length") {
-      uint64_t size = 0;
-      if (std::from_chars(value.data(), value.data() + value.size(), size).ec == std::errc{})
-        head.size = size;
-    }
+    if (name == "content-length") head.size = parse_number<uint64_t>(value);
     if (name == "etag") head.etag = value;
     if (name == kCrc32cHeader) head.crc32c = value;
     if (name == "x-amz-checksum-type" && value == "COMPOSITE") composite = true;

@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "base/file.h"
+#include "base/mutex.h"
 #include "base/text.h"
 #include "base/units.h"
 
@@ -149,7 +150,7 @@ Location Location::with_key(const std::string& other) const {
 
 Result<Store*> Stores::open(const std::string& shown, const net::Url& endpoint,
                             std::optional<net::Credentials> credentials) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::unique_ptr<Store>& store = stores_[shown + (credentials ? "+" : "")];
   if (store) return store.get();
   net::ClientOptions options;
@@ -158,10 +159,11 @@ Result<Store*> Stores::open(const std::string& shown, const net::Url& endpoint,
   options.timeouts = settings_.timeouts;
   options.patience_ms = settings_.patience_ms;
   options.connections_per_host = kMaxConnections;
-  options.credentials = std::move(credentials);
+  options.credentials = credentials;
   options.lifeline = lifeline_;
   auto made = std::make_unique<Store>();
-  made->client_ = MR_TRY(net::Client::make(std::move(options)));
+  made->credentials_ = std::move(credentials);
+  made->client_ = MR_TRY(net::Client::make(options));
   made->endpoint_ = endpoint;
   made->endpoint_.query.clear();
   made->shown_ = shown;

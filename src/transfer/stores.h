@@ -13,12 +13,12 @@
 
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/result.h"
 #include "net/client.h"
 #include "transfer/aliases.h"
@@ -47,6 +47,8 @@ std::map<std::string, Profile> read_profiles(std::string_view text);  // by sect
 class Store {
  public:
   net::Client& client() { return *client_; }
+  // What requests are signed with.
+  const std::optional<net::Credentials>& credentials() const { return credentials_; }
   // Buckets are the first part of the path, or of the host name as Amazon wants it.
   net::Url url(const std::string& bucket, const std::string& key, std::string query = {}) const;
   // The address as a person would write it.
@@ -58,6 +60,7 @@ class Store {
   net::Url endpoint_;
   BucketIn bucket_in_ = BucketIn::kPath;
   std::string shown_;  // "mr://", "http://host:9400/"
+  std::optional<net::Credentials> credentials_;
   std::unique_ptr<net::Client> client_;
 };
 
@@ -88,8 +91,8 @@ class Stores {
 
   const Settings settings_;
   const std::shared_ptr<net::Lifeline> lifeline_;
-  std::mutex mutex_;
-  std::map<std::string, std::unique_ptr<Store>> stores_;  // guarded by mutex_; by what is shown
+  Mutex mutex_;
+  std::map<std::string, std::unique_ptr<Store>> stores_ MR_GUARDED_BY(mutex_);  // by what is shown
 };
 
 }  // namespace millrace::transfer

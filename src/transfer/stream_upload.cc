@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/mutex.h"
 #include "net/digest.h"
 
 namespace millrace::transfer {
@@ -13,7 +14,7 @@ StreamUpload::StreamUpload(Location object, PutOptions options)
 StreamUpload::~StreamUpload() {
   if (finished_) return;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     // The threads drop what is still queued.
     if (!failure_) failure_ = make_error(Code::kCancelled, "{} was not finished", object_.text());
   }
@@ -38,7 +39,7 @@ Status StreamUpload::write(std::string_view bytes) {
 }
 
 Status StreamUpload::first_failure() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (failure_) return failure_->copy();
   return {};
 }
@@ -62,7 +63,7 @@ void StreamUpload::send_parts() {
     if (!first_failure()) continue;
     const std::string crc = net::digest(net::DigestKind::kCrc32c, piece->bytes);
     auto part = put_part(object_, upload_, piece->number, std::string_view(piece->bytes), crc);
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (part) {
       parts_.push_back(part.take());
     } else if (!failure_) {
@@ -87,8 +88,13 @@ Status StreamUpload::finish() {
   if (!filling_.empty()) MR_TRY(push_part());
   join();
   MR_TRY(first_failure());
-  std::ranges::sort(parts_, {}, &Part::number);
-  MR_TRY(finish_upload(object_, upload_, parts_));
+  std::vector<Part> parts;
+  {
+    const MutexLock lock(mutex_);
+    parts.swap(parts_);
+  }
+  std::ranges::sort(parts, {}, &Part::number);
+  MR_TRY(finish_upload(object_, upload_, parts));
   finished_ = true;
   return {};
 }

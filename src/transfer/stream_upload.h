@@ -6,13 +6,13 @@
 #pragma once
 
 #include <cstdint>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/queue.h"
 #include "base/result.h"
 #include "transfer/objects.h"
@@ -53,9 +53,9 @@ class StreamUpload {
   bool finished_ = false;
   BoundedQueue<Piece> pieces_{1};
   std::vector<std::thread> threads_;
-  std::mutex mutex_;
-  std::vector<Part> parts_;       // guarded by mutex_
-  std::optional<Error> failure_;  // guarded by mutex_; the first
+  Mutex mutex_;
+  std::vector<Part> parts_ MR_GUARDED_BY(mutex_);
+  std::optional<Error> failure_ MR_GUARDED_BY(mutex_);  // the first
 };
 
 }  // namespace millrace::transfer

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <mutex>
 
 #include "base/file.h"
+#include "base/mutex.h"
 #include "base/threads.h"
 #include "net/digest.h"
 #include "transfer/download.h"
@@ -126,10 +126,10 @@ Result<CopyReport> copy_all(const std::vector<Copy>& copies, const TransferOptio
   const auto threads = static_cast<unsigned>(std::min<size_t>(jobs, copies.size()));
   TransferOptions each = options;
   each.jobs = std::max(1U, jobs / threads);
-  std::mutex mutex;
+  Mutex mutex;
   MR_TRY(run_each(copies.size(), threads, [&](size_t i) -> Status {
     auto done = copy_one(copies[i], each);
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     if (!done) {
       Error failure = done.take_error();
       const bool named = failure.message().find(copies[i].from.text()) != std::string::npos;

@@ -6,7 +6,7 @@
 //                [scale=FROM,TO] [ratio=FROM,TO] [flip=1] [type=uint8|float32|float16] [layout=hwc|chw]
 //                [mean=A,B,C] [deviation=A,B,C] [from=pixels]
 //   decode_probe bounded FILE side=N
-//   decode_probe npy FILE | npz FILE | tenbin FILE | retenbin FILE
+//   decode_probe npy FILE
 //
 // One line of numbers on standard output, then raw samples. Exit 1 and the error's code and message if it
 // fails.
@@ -21,16 +21,12 @@
 #include "base/assert.h"
 #include "decode/image.h"
 #include "decode/npy.h"
-#include "decode/npz.h"
-#include "decode/tenbin.h"
 #include "decode/transform.h"
 
 namespace {
 
 using namespace millrace;
 using namespace millrace::decode;
-
-constexpr uint64_t kMostInflated = 1 << 30;
 
 class Options {
  public:
@@ -185,38 +181,21 @@ Status bound_file(const std::string& bytes, const Options& options) {
   return {};
 }
 
-Status show_arrays(const std::string& verb, const std::string& bytes) {
-  if (verb == "npy") {
-    put_array("array", MR_TRY(parse_npy(bytes)));
-  } else if (verb == "npz") {
-    const NpzArrays found = MR_TRY(parse_npz(bytes, kMostInflated));
-    for (const NamedArray& array : found.arrays) put_array(array.name, array.array);
-  } else {
-    const auto arrays = MR_TRY(parse_tenbin(bytes));
-    if (verb == "tenbin") {
-      for (const NamedArray& array : arrays) put_array(array.name, array.array);
-    } else {
-      const std::string again = MR_TRY(encode_tenbin(arrays));
-      put(again.data(), again.size());
-    }
-  }
-  return {};
-}
-
 Status run(const std::string& verb, const std::string& bytes, const Options& options) {
   if (verb == "decode") return decode_file(bytes, options);
   if (verb == "resample") return resample_file(bytes, options);
   if (verb == "transform") return transform_file(bytes, options);
   if (verb == "bounded") return bound_file(bytes, options);
-  return show_arrays(verb, bytes);
+  if (verb != "npy") return make_error(Code::kInvalid, "there is no verb {}", verb);
+  put_array("array", MR_TRY(parse_npy(bytes)));
+  return {};
 }
 
 }  // namespace
 
 int main(int count, char** words) {
   if (count < 3) {
-    fmt::print(stderr,
-               "usage: decode_probe decode|resample|transform|bounded|npy|npz|tenbin|retenbin FILE …\n");
+    fmt::print(stderr, "usage: decode_probe decode|resample|transform|bounded|npy FILE …\n");
     return 2;
   }
   std::ifstream file(words[2], std::ios::binary);

@@ -1,7 +1,6 @@
 """Arrays are those of numpy, whatever numpy wrote them with."""
 
 import io
-import struct
 
 import numpy
 import pytest
@@ -60,70 +59,3 @@ def test_npy_versions_and_fortran_order(tmp_path, version):
 def test_npy_of_other_things_is_refused(tmp_path, array, said):
     with pytest.raises(Refused, match=said):
         run("npy", written(tmp_path, npy_bytes(array)))
-
-
-@pytest.mark.parametrize("save", [numpy.savez, numpy.savez_compressed])
-def test_npz(tmp_path, save):
-    stream = io.BytesIO()
-    expected = {f"{dtype}-{len(shape)}": make(dtype, shape) for dtype in DTYPES for shape in SHAPES}
-    expected["large"] = make("float32", (400, 300))
-    save(stream, **expected)
-    found = arrays("npz", written(tmp_path, stream.getvalue()))
-    assert [name for name, _ in found] == list(expected)
-    for name, array in found:
-        same(array, expected[name])
-
-
-@pytest.mark.parametrize("save", [numpy.savez, numpy.savez_compressed])
-def test_every_cut_of_an_npz_is_noticed(tmp_path, save):
-    stream = io.BytesIO()
-    save(stream, a=make("float32", (40, 3)), b=make("int64", (5,)))
-    content = stream.getvalue()
-    for length in range(0, len(content), 7):
-        with pytest.raises(Refused):
-            run("npz", written(tmp_path, content[:length]))
-
-
-@pytest.mark.parametrize("save", [numpy.savez, numpy.savez_compressed])
-def test_damage_of_an_npz_changes_no_array_unnoticed(tmp_path, save):
-    stream = io.BytesIO()
-    expected = {"a": make("float32", (4, 3)), "b": make("int64", (5,))}
-    save(stream, **expected)
-    content = stream.getvalue()
-    refused = 0
-    for at in range(len(content)):
-        damaged = bytearray(content)
-        damaged[at] ^= 0x21
-        try:
-            found = arrays("npz", written(tmp_path, bytes(damaged)))
-        except Refused:
-            refused += 1
-            continue
-        assert len(found) <= len(expected)
-        for (_, array), original in zip(found, expected.values()):
-            same(array, original)
-    assert refused > len(content) / 2
-
-
-def tenbin(named):
-    """By the format's description, independent of the code under test."""
-    def chunk(body):
-        return b"~TenBin~" + struct.pack("<q", len(body)) + body + b"\0" * (-len(body) % 64)
-
-    out = b""
-    for name, array in named:
-        short = array.dtype.str[1:].encode().ljust(8, b"\0")
-        header = short + name.encode().ljust(8, b"\0") + struct.pack(f"<{1 + array.ndim}q", array.ndim, *array.shape)
-        out += chunk(header) + chunk(array.tobytes())
-    return out
-
-
-def test_tenbin(tmp_path):
-    named = [(f"n{i}", make(dtype, shape)) for i, (dtype, shape) in
-             enumerate((dtype, shape) for dtype in DTYPES[:11] for shape in SHAPES)]
-    content = tenbin(named)
-    found = arrays("tenbin", written(tmp_path, content))
-    assert [name for name, _ in found] == [name for name, _ in named]
-    for (_, array), (_, expected) in zip(found, named):
-        same(array, expected)
-    assert run("retenbin", written(tmp_path, content)) == content

@@ -3,12 +3,13 @@
 #include <cstdint>
 #include <string_view>
 
+#include "base/toml_document.h"
 #include "plan/check.h"
 #include "plan/picture.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
   namespace plan = millrace::plan;
-  const auto document = plan::parse_document({reinterpret_cast<const char*>(bytes), size}, "fuzz");
+  const auto document = millrace::parse_toml({reinterpret_cast<const char*>(bytes), size}, "fuzz");
   if (!document) return 0;
   const auto installation = plan::read_installation(*document);
   if (!installation) {

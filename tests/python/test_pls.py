@@ -1,4 +1,5 @@
 """millrace.pls in one process: stores, sampling, the simulation, what is refused."""
+import io
 import pickle
 
 import numpy
@@ -6,6 +7,7 @@ import pytest
 
 import millrace
 from millrace import pls
+from millrace.pls.store import Sample
 
 
 @pytest.fixture
@@ -96,7 +98,7 @@ def test_settings_that_make_no_sense_are_refused(store, options, reason):
 
 def test_the_store_is_locked_by_whoever_exchanges_it(store):
     first = pls.PartialShuffle(store)
-    with pytest.raises(millrace.UnavailableError, match="another process"):
+    with pytest.raises(millrace.UnavailableError, match="it is in use by"):
         pls.PartialShuffle(store)
     del first
     pls.PartialShuffle(store)
@@ -151,6 +153,27 @@ def test_an_image_folder_takes_images_alone_and_each_as_a_sample(tmp_path):
     assert len(dataset) == 4 and dataset.targets.count(1) == 2
     assert sorted(key for key, _ in dataset.samples) == ["a/img_0001", "a/img_0002", "b/same", "b/same"]
     assert all(dataset[slot][0].size == (4, 4) for slot in range(4))
+
+
+def encoded(image, form):
+    stream = io.BytesIO()
+    image.save(stream, form)
+    return stream.getvalue()
+
+
+def test_images_are_those_of_the_engine_and_damage_is_an_error(tmp_path):
+    pytest.importorskip("PIL")
+    from PIL import Image
+    noise = Image.fromarray(numpy.random.default_rng(5).integers(0, 256, (40, 60, 3), dtype=numpy.uint8))
+    forms = {"jpg": encoded(noise, "JPEG"), "png": encoded(noise, "PNG"), "webp": encoded(noise, "WEBP"), "bmp": encoded(noise, "BMP")}
+    for field, content in forms.items():
+        image = pls.decode_image(Sample(0, 0, "k", {field: memoryview(content)}))
+        assert image.mode == "RGB" and image.size == (60, 40)
+        if field != "bmp":  # what the engine does not read
+            assert numpy.array_equal(numpy.asarray(image), millrace._core.decode_image(content, 3))
+    for field in ("jpg", "png", "webp"):
+        with pytest.raises(millrace.Error):
+            pls.decode_image(Sample(0, 0, "k", {field: memoryview(forms[field][: len(forms[field]) // 2])}))
 
 
 def test_ranks_without_samples_are_told_of(tmp_path, store):

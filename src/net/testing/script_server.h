@@ -10,12 +10,12 @@
 #include <unistd.h>
 
 #include <functional>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "base/assert.h"
+#include "base/mutex.h"
 #include "base/text.h"
 
 namespace millrace::testing {
@@ -61,7 +61,7 @@ class ScriptServer {
     ::shutdown(listener_, SHUT_RDWR);
     acceptor_.join();
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       for (const int socket : sockets_) ::shutdown(socket, SHUT_RDWR);
     }
     for (std::thread& thread : threads_) thread.join();
@@ -73,11 +73,11 @@ class ScriptServer {
     return fmt::format("http://127.0.0.1:{}{}", port_, path);
   }
   std::vector<Asked> asked() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return asked_;
   }
   int connections() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return static_cast<int>(sockets_.size());
   }
 
@@ -95,7 +95,7 @@ class ScriptServer {
     while (true) {
       const int socket = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
       if (socket < 0) return;
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       const int number = static_cast<int>(sockets_.size());
       sockets_.push_back(socket);
       threads_.emplace_back([this, socket, number] { serve(socket, number); });
@@ -121,7 +121,7 @@ class ScriptServer {
       buffer.erase(0, size);
       asked.connection = connection;
       {
-        const std::lock_guard lock(mutex_);
+        const MutexLock lock(mutex_);
         asked.number = static_cast<int>(asked_.size());
         asked_.push_back(asked);
       }
@@ -151,10 +151,10 @@ class ScriptServer {
   int listener_ = -1;
   uint16_t port_ = 0;
   std::thread acceptor_;
-  mutable std::mutex mutex_;
-  std::vector<Asked> asked_;          // guarded by mutex_
-  std::vector<int> sockets_;          // guarded by mutex_
-  std::vector<std::thread> threads_;  // guarded by mutex_
+  mutable Mutex mutex_;
+  std::vector<Asked> asked_ MR_GUARDED_BY(mutex_);
+  std::vector<int> sockets_ MR_GUARDED_BY(mutex_);
+  std::vector<std::thread> threads_ MR_GUARDED_BY(mutex_);
 };
 
 }  // namespace millrace::testing

@@ -12,7 +12,7 @@ namespace millrace::plan::testing {
 
 // Of a text that is a plan: what is wrong with it ends the test.
 inline Installation read_plan(const std::string& text) {
-  const Document document = parse_document(text, "test.toml").take();
+  const TomlDocument document = parse_toml(text, "test.toml").take();
   return read_installation(document).take();
 }
 

@@ -29,7 +29,7 @@ from .epoch import Epoch
 from .errors import Error, InvalidError, InvalidTypeError
 from .finishing import Finisher
 from .placement import available_memory, choose_cache
-from .recipes import DEFAULTS, image_options
+from .recipes import DEFAULTS, IMAGE_DEFAULTS, image_options
 from .watching import ProgressLine
 
 Urls = arguments.Names
@@ -157,12 +157,12 @@ class Dataset:
 
     def image(self, fields: Union[str, Sequence[str]] = "jpg;jpeg;png;webp", *, size: Union[None, int, Tuple[int, int]] = None,
               crop: Optional[str] = None, resize: int = 0, flip: bool = False, normalize: Union[None, str, Tuple] = None,
-              layout: str = "HWC", dtype: Optional[str] = None, channels: str = "rgb",
-              scale: Tuple[float, float] = (0.08, 1.0), ratio: Tuple[float, float] = (3 / 4, 4 / 3),
+              layout: str = IMAGE_DEFAULTS["layout"], dtype: Optional[str] = None, channels: str = IMAGE_DEFAULTS["channels"],
+              scale: Tuple[float, float] = IMAGE_DEFAULTS["scale"], ratio: Tuple[float, float] = IMAGE_DEFAULTS["ratio"],
               name: Optional[str] = None) -> "Dataset":
         """A decoded image. `size`: side, or (height, width); without it images keep their own sizes and come as a list.
-        `crop`: random_resized (torchvision's RandomResizedCrop), random, center, none; `resize`: the shorter side
-        first. `normalize`: imagenet, half, or (mean, std); makes it float32 unless `dtype` says float16."""
+        `crop`: random_resized (torchvision's RandomResizedCrop), random, center (usual where a size is given: the shorter side is
+        resized to it first), none; `resize`: the shorter side first. `normalize`: imagenet, half, or (mean, std); makes it float32 unless `dtype` says float16."""
         options = image_options(size=size, crop=crop, resize=resize, flip=flip, normalize=normalize, layout=layout,
                                 dtype=dtype, channels=channels, scale=scale, ratio=ratio)
         return self._field("image", fields, name, **options)

@@ -11,7 +11,7 @@
 
 #include "base/log.h"
 #include "base/testing/temporary_directory.h"
-#include "store/store.h"
+#include "store/testing/waiting_store.h"
 
 namespace millrace::store::testing {
 
@@ -47,22 +47,20 @@ inline Status fill(Writer& writer, std::string_view bytes) {
   return {};
 }
 
-using ObjectResult = Result<std::shared_ptr<const Object>>;
+using ObjectResult = Result<ObjectPointer>;
 
 inline ObjectResult finish(Writer& writer, Finish finish = {}) {
-  auto outcome = std::make_shared<std::promise<ObjectResult>>();
-  auto waiting = outcome->get_future();
-  writer.finish(std::move(finish), [outcome](ObjectResult result) { outcome->set_value(std::move(result)); });
-  return waiting.get();
+  return wait_for<ObjectPointer>(
+      [&](Done<ObjectPointer> done) { writer.finish(std::move(finish), std::move(done)); });
 }
 
-inline ObjectResult put(Store& store, PutOptions options, std::string_view bytes) {
+inline ObjectResult put(WaitingStore& store, PutOptions options, std::string_view bytes) {
   auto writer = MR_TRY(store.put(std::move(options)));
   MR_TRY(fill(*writer, bytes));
   return finish(*writer);
 }
 
-inline ObjectResult put(Store& store, const std::string& bucket, const std::string& key,
+inline ObjectResult put(WaitingStore& store, const std::string& bucket, const std::string& key,
                         std::string_view bytes) {
   PutOptions options;
   options.bucket = bucket;
@@ -71,27 +69,19 @@ inline ObjectResult put(Store& store, const std::string& bucket, const std::stri
   return put(store, std::move(options), bytes);
 }
 
-inline Status remove(Store& store, const std::string& bucket, const std::string& key,
+inline Status remove(WaitingStore& store, const std::string& bucket, const std::string& key,
                      Condition condition = {}) {
-  auto outcome = std::make_shared<std::promise<Status>>();
-  auto waiting = outcome->get_future();
-  store.remove(bucket, key, std::move(condition),
-               [outcome](Status status) { outcome->set_value(std::move(status)); });
-  return waiting.get();
+  return store.remove(bucket, key, std::move(condition));
 }
 
-inline Result<std::string> get(Store& store, const std::string& bucket, const std::string& key) {
+inline Result<std::string> get(WaitingStore& store, const std::string& bucket, const std::string& key) {
   const auto object = MR_TRY(store.get_object(bucket, key));
-  return store.read(*object, 0, object->record().size);
+  return store.read(object, 0, object->record().size);
 }
 
-inline Result<Extent> prepare(Store& store, const std::shared_ptr<const Object>& object, uint64_t offset,
+inline Result<Extent> prepare(WaitingStore& store, const ObjectPointer& object, uint64_t offset,
                               uint64_t size) {
-  auto outcome = std::make_shared<std::promise<Result<Extent>>>();
-  auto waiting = outcome->get_future();
-  store.prepare(object, offset, size,
-                [outcome](Result<Extent> extent) { outcome->set_value(std::move(extent)); });
-  return waiting.get();
+  return store.prepare(object, offset, size);
 }
 
 // Beside ::testing::Test: a test's own class inherits from both.
@@ -112,14 +102,14 @@ class StoreFixture {
   void open(size_t drives = 1) { open(options(drives)); }
   void open(const StoreOptions& options) {
     store_.reset();
-    auto opened = Store::open(options, log_);
+    auto opened = WaitingStore::open(options, log_);
     store_ = opened.take();
     if (store_->find_bucket("data") == nullptr) store_->create_bucket("data", {}).take();
   }
 
   millrace::testing::TemporaryDirectory directory_;
   Log log_;
-  std::unique_ptr<Store> store_;
+  std::unique_ptr<WaitingStore> store_;
 };
 
 }  // namespace millrace::store::testing

@@ -226,13 +226,7 @@ def _rsample(data: Iterable, p: float = 0.5) -> Iterator:
 # -- one sample at a time --------------------------------------------------------------------------------------
 
 def _select(data: Iterable, predicate: Callable[[Any], bool], handler: Handler = reraise_exception) -> Iterator:
-    for sample in data:
-        try:
-            wanted = predicate(sample)
-        except Exception as exn:
-            if handler(exn):
-                continue
-            return
+    for sample, wanted in _each(data, lambda sample: (sample, predicate(sample)), handler):
         if wanted:
             yield sample
 
@@ -244,13 +238,7 @@ def _decode(data: Iterable, *args: Any, handler: Handler = reraise_exception, **
 
 def _map(data: Iterable, f: Callable, handler: Handler = reraise_exception) -> Iterator:
     """f(sample); None drops the sample, and a dict out of a dict keeps its key."""
-    for sample in data:
-        try:
-            result = f(sample)
-        except Exception as exn:
-            if handler(exn):
-                continue
-            return
+    for sample, result in _each(data, lambda sample: (sample, f(sample)), handler):
         if result is None:
             continue
         if isinstance(sample, dict) and isinstance(result, dict):

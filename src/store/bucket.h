@@ -1,0 +1,39 @@
+// A bucket and its settings.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace millrace::store {
+
+enum class Durability : uint8_t { kFlush, kOs };
+enum class EtagMode : uint8_t { kAuto, kMd5, kFast };
+// When checksums are compared: when a block is first read after it came from the drive, on every read, or by
+// the scrubber alone. The numbers are those of the bucket's record.
+enum class Compare : uint8_t { kFirst = 0, kRead = 1, kScrub = 2 };
+
+struct BucketSettings {
+  Durability durability = Durability::kFlush;
+  EtagMode etag = EtagMode::kAuto;
+  Compare verify = Compare::kFirst;
+  bool anonymous_read = false;
+  bool operator==(const BucketSettings&) const = default;
+};
+
+struct Bucket {
+  std::string name;
+  int64_t created_ms = 0;
+  uint64_t version = 0;
+  BucketSettings settings;
+};
+
+// 1 to 63 of a-z 0-9 . -; kS3: 3 at least, and none of the forms that S3 keeps for addresses and for itself.
+enum class NameRule : uint8_t { kShort, kS3 };
+Status check_bucket_name(std::string_view name, NameRule rule);
+// 1 to 1024 bytes of UTF-8.
+Status check_key(std::string_view key);
+
+}  // namespace millrace::store

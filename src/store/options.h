@@ -1,0 +1,28 @@
+// StoreOptions: everything that can be set about the store of one machine.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace millrace::store {
+
+struct StoreOptions {
+  std::string state_directory;  // node identity, list of drives; created if missing
+  // Directories, beside those that the state already lists. Where neither names one: "drive" in the state's.
+  std::vector<std::string> drives;
+  uint64_t read_window = 4 << 20;  // one sequential read of one stream
+  unsigned reads_in_flight = 0;    // windows per drive at a time; 0: 1 on rotational drives, else 4
+  uint64_t reserve_bytes =
+      256 << 20;  // a drive with less free than this takes no new objects (at most 5 % of it)
+  uint64_t request_bytes = 512 << 20;          // what requests under way may make the node hold
+  uint64_t cache_bytes = 256 << 20;            // small objects and records kept in memory
+  unsigned open_files = 4096;                  // descriptors kept open for hot objects
+  unsigned workers = 32;                       // threads that wait for drives: for lookups, and for long work
+  bool direct_io = true;                       // false: buffered writes, for file systems without O_DIRECT
+  uint64_t scrub_bytes_per_second = 20 << 20;  // 0: no scrubbing
+  uint64_t scrub_cycle_seconds = 14 * 86400;
+  uint64_t upload_expiry_seconds = 7 * 86400;  // of abandoned multipart uploads
+};
+
+}  // namespace millrace::store

@@ -1,0 +1,56 @@
+// Copies of stored bytes, extent by extent.
+#include "store/waiting.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace millrace::store {
+
+WaitingReader::WaitingReader(Objects& objects, ObjectPointer object, Comparing comparing)
+    : object_(std::move(object)),
+      reader_(object_->is_inline() ? nullptr : objects.open(object_, comparing)) {}
+
+Status WaitingReader::bring(uint64_t offset) {
+  if (offset >= begin_ && offset - begin_ < extent_.size) return {};
+  const uint64_t left = object_->record().size - offset;
+  // Never what is merely ready: that may have been compared a moment before the file was damaged.
+  extent_ =
+      MR_TRY(wait_for<Extent>([&](Done<Extent> done) { reader_->prepare(offset, left, std::move(done)); }));
+  begin_ = offset;
+  return {};
+}
+
+Result<size_t> WaitingReader::read(uint64_t offset, std::span<std::byte> into) {
+  const uint64_t all = object_->record().size;
+  if (offset > all) {
+    return make_error(Code::kInvalid, "{}/{}: offset {} is beyond its end", object_->bucket(), object_->key(),
+                      offset);
+  }
+  into = into.first(std::min<uint64_t>(into.size(), all - offset));
+  if (object_->is_inline()) {
+    std::memcpy(into.data(), object_->inline_bytes().data() + offset, into.size());
+    return into.size();
+  }
+  for (size_t done = 0; done < into.size();) {
+    MR_TRY(bring(offset + done));
+    const uint64_t within = offset + done - begin_;
+    const std::span<std::byte> now =
+        into.subspan(done, std::min<uint64_t>(into.size() - done, extent_.size - within));
+    if (extent_.file == nullptr) {
+      std::memcpy(now.data(), extent_.bytes().data() + within, now.size());
+    } else {
+      MR_TRY(extent_.file->read_exactly(extent_.offset + within, now));
+    }
+    done += now.size();
+  }
+  return into.size();
+}
+
+Result<std::string> WaitingReader::read(uint64_t offset, uint64_t size) {
+  const uint64_t all = object_->record().size;
+  std::string bytes(offset > all ? 0 : std::min(size, all - offset), '\0');
+  MR_TRY(read(offset, std::as_writable_bytes(std::span(bytes))));
+  return bytes;
+}
+
+}  // namespace millrace::store

@@ -1,0 +1,45 @@
+// Waiting for the answers of Objects, on threads that may block.
+#pragma once
+
+#include <functional>
+#include <future>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "base/result.h"
+#include "store/objects.h"
+
+namespace millrace::store {
+
+// What `start` is answered with. Never on a thread that the answer needs.
+template <typename T>
+Result<T> wait_for(const std::function<void(Done<T>)>& start) {
+  // Shared: the one who waits may be gone before set_value has returned.
+  auto outcome = std::make_shared<std::promise<Result<T>>>();
+  auto waiting = outcome->get_future();
+  start([outcome](Result<T> result) { outcome->set_value(std::move(result)); });
+  return waiting.get();
+}
+
+// The bytes of one object, copied. Reads that follow each other share what was brought. One thread at a time.
+class WaitingReader {
+ public:
+  WaitingReader(Objects& objects, ObjectPointer object, Comparing comparing = Comparing::kAsBucketSays);
+
+  // As many bytes from `offset` on as there is room for; fewer only at the object's end.
+  Result<size_t> read(uint64_t offset, std::span<std::byte> into);
+  // The same as a string.
+  Result<std::string> read(uint64_t offset, uint64_t size);
+
+ private:
+  Status bring(uint64_t offset);
+
+  const ObjectPointer object_;
+  const std::unique_ptr<Reader> reader_;  // none where the object is inline
+  Extent extent_;
+  uint64_t begin_ = 0;  // of the extent, in the object
+};
+
+}  // namespace millrace::store
