@@ -1,4 +1,4 @@
-// The end of a program that found a bug in itself.
+// Implements a failed MR_ASSERT: prints the condition and its values, then ends the program.
 #include "base/assert.h"
 
 #include <cstdio>

@@ -1,4 +1,4 @@
-// A thread, a condition and two flags.
+// Implements Background with a thread, a condition and two flags.
 #include "base/background.h"
 
 #include <utility>

@@ -1,4 +1,4 @@
-// Rounds, wakes and the end, without a clock: each test waits for what it expects.
+// Tests rounds, wakes and the end of Background without a clock: each test waits for what it expects.
 #include "base/background.h"
 
 #include <gtest/gtest.h>

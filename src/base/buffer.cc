@@ -1,4 +1,4 @@
-// Counting bytes and handing out aligned memory.
+// Implements Budget, Charge and Buffer.
 #include "base/buffer.h"
 
 #include <algorithm>

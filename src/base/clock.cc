@@ -1,4 +1,4 @@
-// Dates without locale and without locks.
+// Implements the clocks, and dates without locale and without locks.
 #include "base/clock.h"
 
 #include <ctime>

@@ -1,5 +1,6 @@
-// ISA-L has the two of 32 bits. The one of 64 is folded here: 64 bytes of message are replaced by 16 that
-// have the same remainder, with carry-less multiplication; machines without it use tables of eight.
+// Implements the CRCs. ISA-L has the two of 32 bits. The one of 64 bits is folded here: 64 bytes of message
+// are replaced by 16 that have the same remainder, with carry-less multiplication; machines without it use
+// tables of eight.
 #include "base/crc.h"
 
 #include <isa-l/crc.h>

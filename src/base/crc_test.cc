@@ -1,4 +1,4 @@
-// Published values, and the fast ways against the definition.
+// Tests of the CRCs: published values, and the fast implementations against the definition.
 #include "base/crc.h"
 
 #include <gtest/gtest.h>

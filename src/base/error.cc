@@ -1,4 +1,4 @@
-// Codes, their outside faces (HTTP status, exit code), and errno.
+// Implements Error: names of codes, their HTTP statuses and exit codes, and errors from errno.
 #include "base/error.h"
 
 #include <cerrno>

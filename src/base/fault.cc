@@ -1,4 +1,4 @@
-// What the environment asks of the fault points.
+// Implements the fault points: reads MILLRACE_CRASH_AT and MILLRACE_BROKEN.
 #include "base/fault.h"
 
 #ifdef MILLRACE_FAULTS

@@ -1,4 +1,4 @@
-// POSIX behind file.h.
+// Implements files with POSIX calls.
 #include "base/file.h"
 
 #include <fcntl.h>

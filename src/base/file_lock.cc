@@ -1,4 +1,4 @@
-// flock(2) for whole files, open file description locks for single bytes.
+// Implements FileLock: flock(2) for whole files, open file description locks for single bytes.
 #include "base/file_lock.h"
 
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-// FileLock: one process at a time, by a lock that the kernel lets go of when its holder dies.
+// FileLock: lets one process at a time pass. The kernel releases the lock when its holder dies.
 //
 // A lock belongs to the open file, so also two opens of one process exclude each other. The lock file stays
 // behind, empty: removing it would let two processes hold locks of the same name. Not for two threads that

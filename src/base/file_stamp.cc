@@ -1,4 +1,4 @@
-// The stamp of file_stamp.h.
+// Implements file_stamp with one stat.
 #include "base/file_stamp.h"
 
 #include <fmt/format.h>

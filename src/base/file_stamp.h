@@ -1,5 +1,5 @@
-// file_stamp: what a file looks like from outside, for whoever reads it again when it changes. Pure but for
-// one stat.
+// file_stamp: what stat says about a file; a reader compares two stamps to see whether to read the file
+// again. Pure but for one stat.
 #pragma once
 
 #include <string>

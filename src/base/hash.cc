@@ -1,4 +1,5 @@
-// XXH3, compiled in: short keys are hashed without a call through the shared library.
+// Implements the hashes with XXH3, compiled in: short keys are hashed without a call through the shared
+// library.
 #include "base/hash.h"
 
 #define XXH_INLINE_ALL

@@ -1,4 +1,4 @@
-// Identities from getrandom(2): never from the clock, so two starts in one second differ.
+// Makes identities from getrandom(2): never from the clock, so two starts in one second differ.
 #include "base/ids.h"
 
 #include <fmt/format.h>

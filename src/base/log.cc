@@ -1,4 +1,4 @@
-// spdlog behind our own few words.
+// Implements Log with spdlog.
 #include "base/log.h"
 
 #include <spdlog/logger.h>

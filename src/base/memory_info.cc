@@ -1,4 +1,4 @@
-// /proc/meminfo, and the limit of the control group that a container is.
+// Reads /proc/meminfo and the memory limit of the process's control group (a container's limit).
 #include "base/memory_info.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What the system says, against what it says elsewhere.
+// Compares the memory that is reported with other figures of the system.
 #include "base/memory_info.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Meter: how often, how much, how long and how badly; counted by many threads, read by whoever reports.
+// Meter: counts calls, bytes, durations and errors of one kind of work. Many threads count; a report reads.
 //
 // Atomic adds only. The durations fall into fixed buckets, so that percentiles and Prometheus histograms come
 // from the same numbers.

@@ -1,4 +1,5 @@
-// The wrappers do what the standard's do. That the compiler refuses wrong code: testing/unlocked.cc.
+// Tests that the wrappers behave as the standard mutexes. testing/unlocked.cc tests that the compiler refuses
+// wrong code.
 #include "base/mutex.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// Numbers out of text: the one way in which digits from a file, a header or a person become a number.
+// parse_number and take_number: the only code that turns digits from a file, a header or a person into a
+// number.
 //
 // Strict, and the same in every locale: no blanks, no "+", no "-" before an unsigned number, nothing that the
 // type cannot hold. Of real numbers "inf" is one and "nan" is none. Pure; any thread.

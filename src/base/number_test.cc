@@ -1,4 +1,4 @@
-// Digits and what only looks like them.
+// Tests which texts are numbers and which are not.
 #include "base/number.h"
 
 #include <gtest/gtest.h>

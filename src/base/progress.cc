@@ -1,4 +1,4 @@
-// Drawing progress on a terminal's standard error.
+// Draws progress on a terminal's standard error.
 #include "base/progress.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// xoshiro256** (Blackman and Vigna) and splitmix64, from their published definitions.
+// Implements xoshiro256** (Blackman and Vigna) and splitmix64, from their published definitions.
 #include "base/random.h"
 
 #include <bit>

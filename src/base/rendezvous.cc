@@ -1,5 +1,5 @@
-// Scores of the form -weight / ln(u): the best of them falls on a drive with a chance proportional to its
-// weight.
+// Computes scores of the form -weight / ln(u): the best score falls on a drive with a chance proportional to
+// its weight.
 #include "base/rendezvous.h"
 
 #include <algorithm>

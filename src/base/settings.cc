@@ -1,4 +1,4 @@
-// Where a setting's text comes from, and what it becomes by the option's own parser.
+// Reads settings from a TOML file, the environment and flags, and parses each with its option's own parser.
 #include "base/settings.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Text widths and elements.
+// Implements Svg: widths of texts, and elements as text.
 #include "base/svg.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Svg: a picture under way, with texts whose widths are known before anybody draws them.
+// Svg: builds an SVG picture. Widths of texts are known before anybody draws them.
 //
 // Widths are those of DejaVu Sans, the widest of the usual sans-serif fonts: what fits in it fits in the
 // others.

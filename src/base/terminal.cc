@@ -1,4 +1,4 @@
-// What the environment says about colours.
+// Decides about colours from the environment and the descriptor.
 #include "base/terminal.h"
 
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// Byte-wise; no locale.
+// Implements the text functions byte by byte, without a locale.
 #include "base/text.h"
 
 #include <fmt/format.h>

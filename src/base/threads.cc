@@ -1,4 +1,4 @@
-// Threads that never outlive the call.
+// Starts and joins the threads of a call.
 #include "base/threads.h"
 
 #include <algorithm>

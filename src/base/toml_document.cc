@@ -1,4 +1,4 @@
-// TOML through toml++, copied into a tree of our own.
+// Reads TOML with toml++ and copies it into our own tree.
 #include "base/toml_document.h"
 
 #include <toml++/toml.h>

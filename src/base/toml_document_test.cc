@@ -1,4 +1,4 @@
-// Where things stand in a document, and what is said about those that should not.
+// Tests the positions of keys and values in a document, and the errors about wrong ones.
 #include "base/toml_document.h"
 
 #include <gtest/gtest.h>

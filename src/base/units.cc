@@ -1,4 +1,4 @@
-// Strict parsing and plain printing of sizes.
+// Parses sizes strictly and prints them plainly.
 #include "base/units.h"
 
 #include <array>

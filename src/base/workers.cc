@@ -1,4 +1,4 @@
-// The threads of workers.h.
+// Implements the threads and the queue of Workers.
 #include "base/workers.h"
 
 #include "base/mutex.h"

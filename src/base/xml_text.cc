@@ -1,4 +1,4 @@
-// Character by character.
+// Escapes text for XML, character by character.
 #include "base/xml_text.h"
 
 #include "base/text.h"

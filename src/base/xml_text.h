@@ -1,4 +1,4 @@
-// Text that becomes part of an XML document, an answer or a picture.
+// Escapes text that becomes part of an XML document: an answer or a picture.
 #pragma once
 
 #include <string>

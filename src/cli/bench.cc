@@ -1,4 +1,4 @@
-// millrace bench store: how fast a store is, and what that costs on both sides.
+// millrace bench store: measures the speed of a store and the CPU time on both sides.
 
 #include "base/clock.h"
 #include "base/number.h"

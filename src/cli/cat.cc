@@ -1,4 +1,4 @@
-// millrace cat: objects, one behind the other, to standard output.
+// millrace cat: writes objects, one after the other, to standard output.
 #include "cli/copying.h"
 
 namespace millrace::cli {

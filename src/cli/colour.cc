@@ -1,4 +1,4 @@
-// Escape sequences, where somebody looks.
+// Writes escape sequences for colours, on terminals only.
 #include "cli/colour.h"
 
 #include <fmt/format.h>

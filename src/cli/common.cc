@@ -1,4 +1,4 @@
-// Shared flags.
+// Implements the flags that several verbs share.
 #include "cli/common.h"
 
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// Options that several verbs share, and the sentences they end with.
+// Flags that several verbs share, their final reports, and the functions that add the verbs.
 #pragma once
 
 #include <CLI/CLI.hpp>

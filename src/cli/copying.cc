@@ -1,4 +1,4 @@
-// From words to copies.
+// Turns the sources and the destination that a person wrote into copies, and runs them.
 #include "cli/copying.h"
 
 #include <filesystem>

@@ -1,5 +1,5 @@
-// What put, get, cp and sync share: sources and a destination as people write them, and the sentence at the
-// end.
+// The common code of put, get, cp and sync: sources and a destination as people write them, and the report at
+// the end.
 #pragma once
 
 #include <string>

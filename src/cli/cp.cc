@@ -1,4 +1,4 @@
-// millrace cp: from anywhere to anywhere, as long as one side is in a store.
+// millrace cp: copies files or objects; at least one side is in a store.
 #include "cli/copying.h"
 
 namespace millrace::cli {

@@ -1,4 +1,4 @@
-// millrace drives: the drives of a running node. millrace fsck: those of a stopped one.
+// millrace drives: lists, adds, drains and removes the drives of a running node.
 #include <filesystem>
 
 #include "base/units.h"

@@ -1,4 +1,4 @@
-// millrace du: how much there is below a prefix.
+// millrace du: counts objects and bytes below a prefix.
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/copying.h"

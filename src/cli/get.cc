@@ -1,4 +1,4 @@
-// millrace get: objects to files.
+// millrace get: downloads objects to files.
 #include "cli/copying.h"
 
 namespace millrace::cli {

@@ -1,5 +1,5 @@
-// millrace load: a loader without Python: how fast batches come, what limits them, and what an accelerator
-// would see of it.
+// millrace load: runs a loader without Python, and reports how fast batches come, what limits them, and how
+// busy a simulated accelerator would be.
 #include <thread>
 
 #include "base/file.h"

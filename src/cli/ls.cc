@@ -1,4 +1,4 @@
-// millrace ls: buckets, and what is in them, as the pages arrive.
+// millrace ls: lists buckets and objects, page by page as they arrive.
 #include <cstdio>
 
 #include "base/clock.h"

@@ -1,4 +1,4 @@
-// The one binary: wiring, and errors turned into messages and exit codes.
+// main: builds the parser, runs the verb, and turns errors into messages and exit codes.
 #include <fcntl.h>
 #include <unistd.h>
 

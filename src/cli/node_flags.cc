@@ -1,4 +1,4 @@
-// Every setting can be given by its own name with --set; the usual ones have flags.
+// Adds the node's flags. Every setting can be given by its own name with --set; the usual ones have flags.
 #include "cli/node_flags.h"
 
 #include <unistd.h>

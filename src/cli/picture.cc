@@ -1,4 +1,4 @@
-// The renderer, where one is needed.
+// Writes pictures; rsvg-convert renders PNG.
 #include "cli/picture.h"
 
 #include "base/file.h"

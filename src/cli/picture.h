@@ -1,4 +1,4 @@
-// Pictures that verbs write.
+// Writes the pictures of verbs to files.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// millrace plan show, place and sweep: pictures, and where data should live.
+// millrace plan show, place and sweep: draws plans, and says where data should live.
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/picture.h"

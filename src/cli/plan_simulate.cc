@@ -1,4 +1,4 @@
-// millrace plan simulate: what the steady flow does not show.
+// millrace plan simulate: runs the simulation of a plan and prints its result.
 #include "base/units.h"
 #include "cli/planning.h"
 #include "plan/simulate.h"

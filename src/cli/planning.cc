@@ -1,4 +1,4 @@
-// Files, changes and tables of plans.
+// Reads plan files with their changes, and prints tables of plans.
 #include "cli/planning.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// What the verbs of `millrace plan` share: the file with its changes, and tables for people.
+// The common code of the verbs of `millrace plan`: reads the file with its changes, and prints tables for
+// people.
 #pragma once
 
 #include <string>

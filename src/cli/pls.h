@@ -1,4 +1,4 @@
-// What the verbs of `millrace pls` share: flags of a plan, and ranks under mpirun or as threads.
+// The common code of the verbs of `millrace pls`: flags of a plan, and ranks under mpirun or as threads.
 #pragma once
 
 #include <functional>

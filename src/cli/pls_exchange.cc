@@ -1,4 +1,5 @@
-// millrace pls exchange and redeal: the engine without a trainer, and another number of ranks.
+// millrace pls exchange and redeal: exchanges samples without a trainer, and redistributes them to another
+// number of ranks.
 #include "base/units.h"
 #include "cli/pls.h"
 #include "exchange/local_ranks.h"

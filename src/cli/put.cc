@@ -1,4 +1,4 @@
-// millrace put: files to objects.
+// millrace put: uploads files to objects.
 #include "cli/copying.h"
 
 namespace millrace::cli {

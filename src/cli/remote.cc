@@ -1,4 +1,4 @@
-// One request, one JSON answer.
+// Sends one request to a running node and reads its JSON answer.
 #include "cli/remote.h"
 
 #include "net/client.h"

@@ -1,4 +1,4 @@
-// Talking to a running node from a verb.
+// Asks a running node on behalf of a verb.
 #pragma once
 
 #include <string>

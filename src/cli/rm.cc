@@ -1,4 +1,4 @@
-// millrace rm: objects go.
+// millrace rm: removes objects.
 #include <cstdint>
 #include <map>
 

@@ -1,4 +1,4 @@
-// millrace share: links to objects for people and programs without a key.
+// millrace share: makes links to objects for people and programs without a key.
 #include "transfer/share.h"
 #include "base/clock.h"
 #include "base/units.h"

@@ -1,4 +1,4 @@
-// Talking and printing.
+// Implements Shell: prints data, messages and errors.
 #include "cli/shell.h"
 
 #include <cstdio>

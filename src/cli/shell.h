@@ -1,4 +1,4 @@
-// Shell: what every verb shares with the person at the terminal.
+// Shell: how every verb talks to the person at the terminal.
 //
 // Standard output is data, standard error is talk. A verb registers itself on the parser and leaves its work
 // in `action`; main runs it and turns an Error into a message and an exit code. Made once in main.

@@ -1,4 +1,4 @@
-// millrace stat: what a store knows about an object, or about a bucket that it exists.
+// millrace stat: prints what a store knows about an object, or whether a bucket exists.
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/copying.h"

@@ -1,4 +1,4 @@
-// millrace tar stat: how many, how large, how spread.
+// millrace tar stat: prints counts, sizes and their distribution.
 #include <algorithm>
 #include <bit>
 #include <map>

@@ -1,4 +1,4 @@
-// millrace up: a node that serves until it is told to stop. millrace config: what it would run with.
+// millrace up: runs a node until it is told to stop. millrace config: prints the settings it would run with.
 #include <csignal>
 #include <cstdlib>
 

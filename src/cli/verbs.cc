@@ -1,4 +1,4 @@
-// Walking down the words, and guessing what was meant.
+// Finds the verb that words name, and suggests one for a misspelled word.
 #include "cli/verbs.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Verbs as people write them, and words that are no verb.
+// Checks the words of a command line: a word that is not a verb is an error with the nearest verb.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -1,4 +1,4 @@
-// The types that arrays may have.
+// The element types that arrays may have.
 #include "decode/array.h"
 
 #include <array>

@@ -1,4 +1,4 @@
-// Arrays as they lie in a sample's bytes: type, shape, and where their elements are.
+// ArrayView: an array as it lies in a sample's bytes: its type, its shape and its elements.
 //
 // An ArrayView owns no elements: `bytes` points into what was parsed. Elements are little-endian, and `bytes`
 // is exactly as long as type and shape say; it need not be aligned. Immutable.

@@ -1,4 +1,4 @@
-// Python rounds halves to even, and so does nearbyint; C++'s round does not.
+// Computes crops. Python rounds halves to even, and so does nearbyint; C++'s round does not.
 #include "decode/crop.h"
 
 #include <algorithm>

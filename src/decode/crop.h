@@ -1,4 +1,4 @@
-// Where crops fall: torchvision's rules, with randomness that is the same on every machine.
+// Computes where crops fall: torchvision's rules, with randomness that is the same on every machine.
 #pragma once
 
 #include <cstdint>

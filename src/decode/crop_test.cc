@@ -1,4 +1,4 @@
-// Where crops fall.
+// Tests where crops fall.
 #include "decode/crop.h"
 
 #include <gtest/gtest.h>

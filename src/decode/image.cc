@@ -1,4 +1,4 @@
-// Formats are told apart by their first bytes; one decoder each.
+// Recognises image formats by their first bytes and calls the decoder of each.
 #include "decode/image.h"
 
 #include "decode/first_bytes.h"

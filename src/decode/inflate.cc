@@ -1,4 +1,4 @@
-// ISA-L counts in 32 bits, so input and output are handed over in stretches.
+// Inflates through ISA-L, which counts in 32 bits, so input and output are handed over in stretches.
 #include "decode/inflate.h"
 
 #include <isa-l/igzip_lib.h>

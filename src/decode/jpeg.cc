@@ -1,5 +1,5 @@
-// libjpeg reports errors by a call that must not return: it jumps back to where decode() called into the
-// library. Between the two no C++ object with a destructor lives, so the jump skips none.
+// Decodes JPEG. libjpeg reports errors by a call that must not return: it jumps back to where decode() called
+// into the library. Between the two no C++ object with a destructor lives, so the jump skips none.
 #include "decode/jpeg.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Digit by digit, because of the underscores.
+// Parses labels digit by digit, because Python allows underscores between digits.
 #include "decode/label.h"
 
 #include "base/text.h"

@@ -1,4 +1,4 @@
-// Labels as text.
+// Parses labels: whole numbers as text.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// The header is a Python dictionary of three entries; numpy writes them sorted, but any order is read.
+// Parses .npy. The header is a Python dictionary of three entries; numpy writes them sorted, but any order is
+// read.
 #include "decode/npy.h"
 
 #include <cstring>

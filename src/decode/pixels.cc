@@ -1,4 +1,4 @@
-// Memory of images, recycled.
+// Implements Pixels, whose memory is used again from image to image.
 #include "decode/pixels.h"
 
 namespace millrace::decode {

@@ -1,5 +1,5 @@
-// Two overlapping loads cover the 24 bytes of eight pixels exactly; shuffles pick each channel out of them,
-// in either direction, so that flipping costs nothing.
+// Takes RGB rows apart with AVX2. Two overlapping loads cover the 24 bytes of eight pixels exactly; shuffles
+// pick each channel out of them, in either direction, so that flipping costs nothing.
 #include "decode/planar.h"
 
 #include <array>

@@ -1,4 +1,5 @@
-// Row by row, so that a region costs memory of its own size only; interlaced images come whole first.
+// Decodes PNG row by row, so that a region costs memory of its own size only; interlaced images are decoded
+// whole first.
 #include "decode/png.h"
 
 #include <spng.h>

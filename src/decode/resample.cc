@@ -1,5 +1,5 @@
-// The first pass runs over the rows that the window needs; the second makes one row at a time, so that
-// whoever takes it finds it in the nearest cache.
+// Implements resampling. The first pass runs over the rows that the window needs; the second makes one row at
+// a time, so that its reader finds it in the nearest cache.
 #include "decode/resample.h"
 
 #include <cstring>

@@ -1,6 +1,6 @@
-// Weights have 22 bits, samples 8: sums fit 32 bits. AVX2 multiplies pairs of 16-bit numbers, so a weight is
-// taken as two halves of 11 bits whose sums are put together at the end: exact, hence equal to the plain
-// form.
+// The two passes. Weights have 22 bits, samples 8: sums fit 32 bits. AVX2 multiplies pairs of 16-bit numbers,
+// so a weight is taken as two halves of 11 bits whose sums are put together at the end: exact, hence equal to
+// the plain form.
 #include "decode/resample_passes.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// The arithmetic follows PIL's step by step, since its roundings decide single bits of the result.
+// Computes filter weights. The arithmetic follows PIL's step by step, since its roundings decide single bits
+// of the result.
 #include "decode/resample_weights.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// Whether multiplying gives the same bits as dividing is found by trying all samples.
+// Makes the tables of Scaling. Trying all 256 samples shows whether multiplying gives the same bits as
+// dividing.
 #include "decode/scaling.h"
 
 #include <bit>

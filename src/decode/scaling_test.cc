@@ -1,4 +1,4 @@
-// Which numbers may be multiplied instead of divided.
+// Tests which numbers may be multiplied instead of divided.
 #include "decode/scaling.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// A plan is made from the image's size alone; then the part of the image that it needs is decoded, and each
-// row of the result is resampled, flipped, converted and laid out while it is in the nearest cache.
+// Implements Transform. A plan is made from the image's size alone; then the region that it needs is decoded,
+// and each row of the result is resampled, flipped, converted and laid out while it is in the nearest cache.
 #include "decode/transform.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// libwebp decodes up to the last row that is wanted and converts only the wanted part to RGB.
+// Decodes WebP. libwebp decodes up to the last row that is wanted and converts only the wanted part to RGB.
 #include "decode/webp.h"
 
 #include <webp/decode.h>

@@ -1,4 +1,4 @@
-// Counting labels, choosing by them, and fractions by epoch.
+// Counts labels, chooses samples by label, and computes fractions by epoch.
 #include "exchange/balance.h"
 
 #include <algorithm>

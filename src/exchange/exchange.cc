@@ -1,4 +1,4 @@
-// Plan, lists, bytes, manifest, vote; then the switch, vote, release.
+// Implements Exchange: plan, lists, bytes, manifest and vote; then the switch, a vote, and the release.
 #include "exchange/exchange.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Threads as ranks, and votes over any transport.
+// Implements ranks as threads, and votes over any transport.
 #include "exchange/group.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Group: ranks that pass messages to each other. What an exchange needs of a transport, and no more.
+// Group: ranks that pass messages to each other, with only the calls that an exchange needs of a transport.
 //
 // Messages of one pair and tag arrive in the order they were sent. A buffer belongs to the group from the
 // call until test() has said that it is done. Two transports: threads of one process (ThreadWorld) and MPI

@@ -1,4 +1,4 @@
-// Two kinds of sources, and builders that cut what they get into segments.
+// Reads shards and directories, and cuts their samples into segments.
 #include "exchange/ingest.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What becomes a sample, with which label, and who gets it.
+// Tests which files become samples, with which label, and which rank gets them.
 #include "exchange/ingest.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Files in the order that a kill at any moment allows.
+// Implements Ledger: writes files in an order in which a kill at any moment loses nothing.
 #include "exchange/ledger.h"
 
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-// Threads as ranks over the stores of one root.
+// Runs ranks as threads over the stores of one root.
 #include "exchange/local_ranks.h"
 
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-// Fixed little-endian rows between a header and a hash of it all.
+// Reads and writes manifests: fixed little-endian rows between a header and a hash of everything.
 #include "exchange/manifest.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Walks of an epoch, and the same samples shuffled globally beside them.
+// Measures the mixing of epochs, and of the same samples shuffled globally beside them.
 #include "exchange/mixing.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Figures against cases whose answer is known.
+// Tests the figures on cases whose answer is known.
 #include "exchange/mixing.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Finding and loading the module, and its calls as a Group.
+// Finds and loads the MPI module, and offers its calls as a Group.
 #include "exchange/mpi_group.h"
 
 #include <dlfcn.h>

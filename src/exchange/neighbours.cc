@@ -1,4 +1,4 @@
-// Paths told, tried, and the outcome told.
+// Finds neighbours: each rank tells its path, tries those of the others and tells the outcome.
 #include "exchange/neighbours.h"
 
 #include <algorithm>

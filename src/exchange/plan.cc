@@ -1,4 +1,4 @@
-// Layers of shifts, columns of the published rule, and the choice of samples.
+// Implements plans: layers of shifts, columns of the published rule, and the choice of samples.
 #include "exchange/plan.h"
 
 #include <algorithm>

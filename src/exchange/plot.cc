@@ -1,4 +1,4 @@
-// Ticks at round numbers, lines, names at the right.
+// Draws curves: ticks at round numbers, lines, names at the right.
 #include "exchange/plot.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,5 @@
-// Ranges, records to their ranges, cuts told in turn, shards.
+// Implements sort_over_ranks: finds ranges, sends records to them, tells where shards begin, and writes the
+// shards.
 #include "exchange/rank_sort.h"
 
 #include <algorithm>

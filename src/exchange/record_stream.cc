@@ -1,4 +1,4 @@
-// A size, then as many bytes; size 0 is the end.
+// Implements RecordStreams. A record is a size, then as many bytes; size 0 is the end.
 #include "exchange/record_stream.h"
 
 #include <algorithm>

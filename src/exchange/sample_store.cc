@@ -1,4 +1,4 @@
-// Mappings by segment, and blocks by slot.
+// Implements SampleStore: maps segments and finds blocks by slot.
 #include "exchange/sample_store.h"
 
 #include <sys/stat.h>

@@ -1,4 +1,4 @@
-// Messages cut alike on both sides, a few under way at a time.
+// Implements Shipment: both sides cut the same messages, and a few are under way at a time.
 #include "exchange/shipment.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Plans for every rank, applied at once.
+// Implements Simulation: makes the plans of all ranks and applies them at once.
 #include "exchange/simulate.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Rounds by turns, timed between votes.
+// Measures the three ways in turn, in rounds timed between votes.
 #include "exchange/transfer_bench.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-// How fast samples move between ranks, beside the fastest that the transport can do with the same bytes.
+// Measures how fast samples move between ranks, beside the fastest that the transport can do with the same
+// bytes.
 //
 // Three ways, each with the plan of one epoch: `raw` large messages of the same bytes, lying side by side;
 // `sent` scattered samples to where they stay, by the engine's own messages, as between machines; `taken` the

@@ -1,4 +1,4 @@
-// Slots filled from the bytes of their samples.
+// Implements Assembly: fills the slots of a batch from the bytes of their samples.
 #include "loader/assemble.h"
 
 #include <algorithm>

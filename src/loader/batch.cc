@@ -1,4 +1,4 @@
-// Slots moved and memory given back.
+// Implements Batch: moves slots and gives memory back to the pool.
 #include "loader/batch.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Blocks as files; one lock file whose bytes stand for the blocks.
+// Implements BlockCache: each block is a file, and each byte of one lock file stands for a block.
 #include "loader/cache.h"
 
 #include <fcntl.h>

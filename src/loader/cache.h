@@ -1,4 +1,4 @@
-// BlockCache: stretches of remote shards kept on a local drive, shared by all processes of the node.
+// BlockCache: blocks of remote shards kept on a local drive, shared by all processes of the machine.
 //
 // A block's name is the hash of address, version, offset and size, so a shard that changes is never served
 // from old bytes and shards of equal names never meet. A block appears under its name when it is whole and

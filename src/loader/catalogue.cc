@@ -1,4 +1,4 @@
-// Finding an index for every shard, many at a time.
+// Implements Catalogue: finds an index for every shard, many at a time.
 #include "loader/catalogue.h"
 
 #include <algorithm>

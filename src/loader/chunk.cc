@@ -1,4 +1,4 @@
-// Lending, filling, waiting.
+// Implements chunks and the memory they are lent.
 #include "loader/chunk.h"
 
 #include <algorithm>

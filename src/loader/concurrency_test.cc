@@ -1,4 +1,4 @@
-// What several threads do to one loader, catalogue, cache or keep at once. Worth most under ThreadSanitizer.
+// Tests several threads on one loader, catalogue, cache or keep at once. Worth most under ThreadSanitizer.
 #include <gtest/gtest.h>
 
 #include <array>

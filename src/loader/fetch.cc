@@ -1,4 +1,4 @@
-// From a stretch of a shard to bytes in memory.
+// Implements Fetcher: reads stretches of shards into chunks.
 #include "loader/fetch.h"
 
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-// Tables of words, and what follows from them.
+// Implements ImageDescription: tables of option names, and the defaults that follow from them.
 #include "loader/image_description.h"
 
 #include <algorithm>

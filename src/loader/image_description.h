@@ -1,6 +1,6 @@
-// ImageDescription: an image field as a person describes it, by options with names; what was not said follows
-// from what was. The one place that knows names and defaults: specifications of `millrace load` and
-// Dataset.image() of Python both come through it.
+// ImageDescription: an image field as a person describes it, by named options. Options that were not given
+// follow from those that were. Only this file knows names and defaults: `millrace load` and Python's
+// Dataset.image() both use it.
 //
 //   size=224              the shorter side becomes 224, the middle is cut out
 //   size=224,crop=none    the whole image becomes 224 x 224

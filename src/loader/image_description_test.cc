@@ -1,4 +1,4 @@
-// What an image becomes when little was said about it.
+// Tests the defaults of images when few options are given.
 #include "loader/image_description.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// Images by sample, spread over parts so that threads seldom meet.
+// Implements PixelKeep: images by sample, spread over several locks so that threads seldom wait for each
+// other.
 #include "loader/keep.h"
 
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
-// PixelKeep: decoded images kept from one epoch to the next, up to a number of bytes: in memory, or in a file
-// on a local drive, of which the system keeps in memory what it has room for, and which a later process finds
-// again.
+// PixelKeep: decoded images kept from one epoch to the next, up to a number of bytes. They are in memory, or
+// in a file on a local drive that a later process finds again; the page cache then holds as much of it as
+// fits.
 //
 // What came first stays: within an epoch every sample is wanted once, so evicting would only trade one hit
 // for another. Thread-safe; a view stays valid as long as the keep.

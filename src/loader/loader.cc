@@ -1,4 +1,4 @@
-// Threads and what they wait for.
+// Implements Loader: its threads and the conditions they wait for.
 #include "loader/loader.h"
 
 #include <sched.h>

@@ -1,4 +1,4 @@
-// Meters: what each stage of a loader did and waited for; counted by its threads, read by the report.
+// Meters: the work and the waiting of each stage of a loader, counted by its threads and read by the report.
 #pragma once
 
 #include <atomic>

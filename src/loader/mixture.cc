@@ -1,4 +1,4 @@
-// A pattern of shares.
+// Makes the repeating pattern of a mixture from its weights.
 #include "loader/mixture.h"
 
 #include <algorithm>

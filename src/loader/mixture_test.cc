@@ -1,4 +1,4 @@
-// Proportions of mixtures, everywhere and over all.
+// Tests the proportions of mixtures, in every stretch and as a whole.
 #include "loader/mixture.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Cuts, displacements and their inverse.
+// Computes lanes, displacements and their inverse.
 #include "loader/order.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// From places in an order to chunks in flight.
+// Implements PartPlan: turns places of an order into chunks to fetch.
 #include "loader/part_plan.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Records written behind each other, and found again.
+// Implements PixelFile: appends records and finds them again.
 #include "loader/pixel_file.h"
 
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-// Batches put together from one part or many.
+// Implements Planner: puts batches together from one data set or from a mixture.
 #include "loader/plan.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The order walked once, and a perfect one of the same size beside it.
+// Measures an order by walking it once, and a perfect one of the same size beside it.
 #include "loader/quality.h"
 
 #include <array>

@@ -1,4 +1,4 @@
-// Samples one by one, through the same filling as whole batches.
+// Implements RandomAccess: fills single samples with the code that fills batches.
 #include "loader/random_access.h"
 
 #include <algorithm>

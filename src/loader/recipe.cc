@@ -1,4 +1,4 @@
-// Recipes that make no sense are refused before any thread starts.
+// Checks recipes, so that impossible ones are refused before any thread starts.
 #include "loader/recipe.h"
 
 #include <unordered_set>

@@ -1,4 +1,4 @@
-// Busy and waiting times turned into one sentence.
+// Turns busy and waiting times into a report and one sentence about the limit.
 #include "loader/report.h"
 
 #include <algorithm>

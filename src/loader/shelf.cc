@@ -1,4 +1,4 @@
-// Chunks found again, or asked for.
+// Implements Shelf: finds a chunk that is held, or asks for it.
 #include "loader/shelf.h"
 
 namespace millrace::loader {

@@ -1,5 +1,6 @@
-// Shelf: samples that are asked for in no order of their shards, but near to each other in time: those of
-// buckets, and those that lend columns. They share chunks; what was not used for longest is put away first.
+// Shelf: chunks for samples that are asked for out of the order of their shards, but near to each other in
+// time: those of buckets and of joined columns. They share chunks; the chunk that was unused longest is
+// dropped first.
 //
 // The bytes it may hold should cover the stretches that are used in turns: a sample whose chunk is gone
 // fetches all of it again. One thread.

@@ -1,4 +1,4 @@
-// One word, one field.
+// Parses field specifications: each word is one field.
 #include "loader/spec.h"
 
 #include <utility>

@@ -1,4 +1,4 @@
-// What a person may type, and what is said about what they may not.
+// Tests which specifications are accepted, and the messages for those that are not.
 #include "loader/spec.h"
 
 #include <gtest/gtest.h>

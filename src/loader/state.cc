@@ -1,4 +1,4 @@
-// The state as JSON.
+// Writes and reads states as JSON.
 #include "loader/state.h"
 
 #include <nlohmann/json.hpp>

@@ -1,4 +1,4 @@
-// One stream of samples, copied into chunks that are full from the start.
+// Implements StreamPlan: copies one stream of samples into chunks that are full from the start.
 #include "loader/stream_plan.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Spans collected, and written as events.
+// Collects spans and writes them as events for a browser's tracing view.
 #include "loader/trace.h"
 
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// The table.
+// The table of simulated accelerators.
 #include "plan/accelerators.h"
 
 namespace millrace::plan {

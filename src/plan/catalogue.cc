@@ -1,4 +1,4 @@
-// The standard parts, written as a plan's own would be, and the reading of both.
+// The standard catalogue, written as a plan's own parts would be, and the code that reads both.
 #include "plan/catalogue.h"
 
 #include "base/settings.h"

@@ -1,4 +1,4 @@
-// The first cut, the cuts behind it, and the bill.
+// Computes the bottleneck of a plan, the ladder behind it and the cost.
 #include "plan/check.h"
 
 #include <algorithm>

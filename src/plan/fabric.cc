@@ -1,4 +1,4 @@
-// Which links a crossing uses, and what they cost.
+// Finds the links that a crossing uses and what a sample costs there.
 #include "plan/fabric.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Tables to structs, and everything about them that cannot be.
+// Reads the tables of a plan into structs and refuses impossible values.
 #include "plan/installation.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What a plan may say, and how it is told what is wrong with it and where.
+// Tests what a plan may say, and that errors name the fault and its line.
 #include "plan/installation.h"
 
 #include <gtest/gtest.h>

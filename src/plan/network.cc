@@ -1,4 +1,4 @@
-// Maximum flow through Boost.Graph; the cut is read off the residual network.
+// Computes the maximum flow with Boost.Graph and reads the cut off the residual network.
 #include "plan/network.h"
 
 #include <boost/graph/adjacency_list.hpp>

@@ -1,4 +1,4 @@
-// Stage by stage, from the source to the sink.
+// Builds the flow network stage by stage, from the drives to the GPUs.
 #include "plan/path.h"
 
 #include <algorithm>

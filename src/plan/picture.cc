@@ -1,4 +1,4 @@
-// Layout and drawing: columns of pipes, ribbons between them.
+// Lays out and draws the path: columns of pipes and ribbons between them.
 #include "plan/picture.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Candidate after candidate.
+// Tries the places for a data set one after the other.
 #include "plan/place.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// The path of a key through tables and lists of named tables.
+// Finds a key of a plan through tables and lists of named tables, and changes its value.
 #include "plan/set_value.h"
 
 #include "base/text.h"

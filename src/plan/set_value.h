@@ -1,4 +1,4 @@
-// One value of a plan changed by its name, as --set and --sweep have it.
+// Changes one value of a plan by its name, for --set and --vary.
 #pragma once
 
 #include <string_view>

@@ -1,4 +1,4 @@
-// From a plan to stations, readers and windows, and the run.
+// Turns a plan into stations, readers and windows, and runs the simulation.
 #include "plan/simulate.h"
 
 #include <algorithm>

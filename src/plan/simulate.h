@@ -1,4 +1,4 @@
-// simulate: the same plan as a small discrete-event model, for what the steady flow does not show.
+// simulate: runs a plan as a small discrete-event model. It shows effects that the steady flow does not.
 //
 // Readers of each GPU machine open shards, ask their drives for windows, and the windows pass interfaces,
 // switches, cores and GPUs one after the other, each in turn. So few shards, few readers, small buffers, a

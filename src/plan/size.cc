@@ -1,4 +1,4 @@
-// Demand over unit rate, and the plan that says so.
+// Computes the counts (demand over unit rate) and writes the plan with them.
 #include "plan/size.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Arrivals, service and completions.
+// Implements arrivals, service and completions at stations.
 #include "plan/stations.h"
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// One value after the other through the same check.
+// Checks the plan once for every value.
 #include "plan/sweep.h"
 
 #include "base/number.h"

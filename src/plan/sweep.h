@@ -1,4 +1,4 @@
-// sweep: the same plan with one value changed, again and again.
+// sweep: checks the same plan for several values of one setting.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// The sweep as a plot: throughput on the left axis, cost on the right, the bottleneck under the values.
+// Draws a sweep as a plot: throughput on the left axis, cost on the right, the bottleneck under the values.
 #include <algorithm>
 #include <cmath>
 

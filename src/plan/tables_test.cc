@@ -1,5 +1,5 @@
-// The field's own tables, row by row: sizing must give exactly these counts, and a plan of that size must
-// keep the GPUs busy, with none of its parts to spare.
+// Checks sizing against tables of known answers, row by row: it must give exactly these counts, and a plan of
+// that size must keep the GPUs busy, with none of its parts to spare.
 #include <gtest/gtest.h>
 
 #include "plan/check.h"

@@ -1,4 +1,4 @@
-// From flow on edges to ways, and from those to ribbons between resources.
+// Takes a flow on edges apart into ways, and groups ways into ribbons between resources.
 #include <algorithm>
 #include <map>
 

@@ -1,4 +1,4 @@
-// Copying samples out of the window.
+// Copies samples out of the reader's window into batches.
 #include "python/batch.h"
 
 #include <algorithm>

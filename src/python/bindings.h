@@ -1,4 +1,4 @@
-// What module.cc assembles: one function per file that adds its part to millrace._core.
+// One function per binding file; module.cc calls them all to build millrace._core.
 //
 // Every entry from Python holds the GIL; whatever may wait lets go of it first (py::gil_scoped_release).
 #pragma once

@@ -1,5 +1,5 @@
-// Columns as arrays. numpy's own calls are used directly, and one owner serves all arrays of a batch: after a
-// training step nothing of this is in the processor's caches, so what is not touched is what makes it fast.
+// Makes arrays of columns. numpy's own calls are used directly, and one owner serves all arrays of a batch:
+// after a training step nothing of this is in the processor's caches, so touching less memory is faster.
 #include "python/columns.h"
 
 #include <pybind11/numpy.h>

@@ -1,4 +1,4 @@
-// Catalogues, loaders and what comes out of them.
+// Catalogues, loaders and batches for Python.
 #include <pybind11/stl.h>
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-// Single fields decoded by the engine, for the interfaces that hand samples over one by one.
+// Decodes single fields with the engine, for the interfaces that give samples one by one.
 #include <pybind11/numpy.h>
 
 #include "decode/image.h"

@@ -1,5 +1,5 @@
-// Errors as exceptions. The classes are Python's (millrace/errors.py), so that they can be subclassed and
-// pickled.
+// Turns errors into exceptions. The classes are Python's (millrace/errors.py), so that they can be subclassed
+// and pickled.
 #include "python/bindings.h"
 
 namespace millrace::python {

@@ -1,4 +1,4 @@
-// Names of shards.
+// Expands names of shards for Python.
 #include <pybind11/stl.h>
 
 #include "python/bindings.h"

@@ -1,4 +1,4 @@
-// Where a data set should live, as `millrace plan place` says it, and what memory there is for it.
+// Says where a data set should live, as `millrace plan place` does, and how much memory is free for it.
 #include "base/memory_info.h"
 #include "plan/place.h"
 #include "python/bindings.h"

@@ -1,4 +1,5 @@
-// Plans and their simulation for Python: who would hold what, epoch by epoch, without moving a byte.
+// Plans and their simulation for Python: which rank would hold which samples, epoch by epoch, without moving
+// a byte.
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 

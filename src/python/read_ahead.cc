@@ -1,4 +1,4 @@
-// The thread and its queue.
+// Implements ReadAhead: its thread and its queue.
 #include "python/read_ahead.h"
 
 #include <pthread.h>

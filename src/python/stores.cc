@@ -1,4 +1,4 @@
-// Which stores addresses mean, kept as long as process and environment stay the same.
+// Keeps the stores that addresses name, as long as process and environment stay the same.
 #include <unistd.h>
 
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// Starting, reading and ending.
+// Starts a child process, reads its output and waits for its end.
 #include "shard/command.h"
 
 #include <fcntl.h>

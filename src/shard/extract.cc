@@ -1,4 +1,4 @@
-// Every path component is opened by itself, below the one before, never through a link.
+// Extracts files. Every path component is opened by itself, below the one before, never through a link.
 #include "shard/extract.h"
 
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-// Deciding, passing on and gathering.
+// Implements GatherStream: decides whether samples are whole, passes whole ones on and gathers the others.
 #include "shard/gather.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Archives whose samples are scattered, whole, or of one field.
+// Tests GatherStream on archives whose samples are scattered, whole, or of one field.
 #include "shard/gather.h"
 
 #include <gtest/gtest.h>

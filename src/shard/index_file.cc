@@ -1,4 +1,4 @@
-// One pass over the stored bytes makes an index.
+// Makes and loads index files; one pass over the stored bytes makes an index.
 #include "shard/index_file.h"
 
 #include <vector>

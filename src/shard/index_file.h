@@ -1,4 +1,4 @@
-// Index files beside shards: making, loading and judging them.
+// Index files beside shards: makes them, loads them, and says whether they are stale.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// Opening and sniffing.
+// Opens archives and recognises their compression.
 #include "shard/input.h"
 
 #include <fcntl.h>

@@ -1,4 +1,5 @@
-// TSV with a header line, one JSON object a line, or one JSON document with images and annotations.
+// Parses manifests: TSV with a header line, one JSON object a line, or one JSON document with images and
+// annotations.
 #include "shard/manifest.h"
 
 #include <algorithm>

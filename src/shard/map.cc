@@ -1,4 +1,4 @@
-// Private directories, child processes, and results put back in order.
+// Runs commands in private directories and puts their results back in order.
 #include "shard/map.h"
 
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-// Expansion of braces, counts, unions and globs.
+// Expands braces, counts, unions and globs.
 #include "shard/names.h"
 
 #include <glob.h>

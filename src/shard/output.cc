@@ -1,4 +1,4 @@
-// From samples to a durable shard with its index.
+// Implements ShardFile: writes samples to a durable shard with its index.
 #include "shard/output.h"
 
 #include <fcntl.h>

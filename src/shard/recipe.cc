@@ -1,4 +1,4 @@
-// Walking trees, planning shards, writing them side by side.
+// Walks directory trees, plans shards and writes them in parallel.
 #include "shard/recipe.h"
 
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-// Spots, and reading at them.
+// Encodes spots and reads samples at them.
 #include "shard/reread.h"
 
 #include <sys/stat.h>

@@ -1,4 +1,5 @@
-// Records in memory and on disk have one layout: four words, the order, the blocks.
+// Implements runs and their merge. Records in memory and on disk have one layout: four words, the order, the
+// blocks.
 #include "shard/run.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Spilling, and merging where runs are too many.
+// Implements RunPile: spills arenas, and merges runs when there are too many.
 #include "shard/run_pile.h"
 
 #include <algorithm>

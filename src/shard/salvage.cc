@@ -1,4 +1,4 @@
-// Resynchronising on headers.
+// Implements Salvage: after damage, searches for the next valid header.
 #include "shard/salvage.h"
 
 namespace millrace::shard {

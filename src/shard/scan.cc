@@ -1,4 +1,4 @@
-// Headers only.
+// Implements scan_shard: reads headers and skips data.
 #include "shard/scan.h"
 
 namespace millrace::shard {

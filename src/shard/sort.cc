@@ -1,4 +1,4 @@
-// Reading into arenas, spilling, merging.
+// Implements the external sort: reads into arenas, spills and merges.
 #include "shard/sort.h"
 
 #include <algorithm>

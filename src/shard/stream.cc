@@ -1,4 +1,4 @@
-// The stages.
+// Implements the stages of sample streams.
 #include "shard/stream.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Judging a shard, and gathering what is left of one.
+// Finds faults of a shard, and writes a new shard of the samples that can be saved.
 #include "shard/verify.h"
 
 #include <algorithm>

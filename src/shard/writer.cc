@@ -1,4 +1,4 @@
-// Rolling from shard to shard.
+// Implements ShardWriter: begins a new shard when one is full.
 #include "shard/writer.h"
 
 #include "base/mutex.h"

@@ -1,4 +1,4 @@
-// Names of compressions, and the compressing sinks.
+// Names of compressions, and the sinks that compress.
 #include "tar/compress.h"
 
 #include <isa-l/igzip_lib.h>

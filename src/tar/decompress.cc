@@ -1,4 +1,4 @@
-// The decompressing sources. Each keeps a buffer of compressed input and fills what it is asked to fill.
+// The sources that decompress. Each keeps a buffer of compressed input and fills the buffer it is given.
 #include <bzlib.h>
 #include <isa-l/igzip_lib.h>
 #include <lzma.h>

@@ -1,4 +1,4 @@
-// Headers from chunks of any size.
+// Implements FeedReader: headers from chunks of any size.
 #include "tar/feed.h"
 
 #include <algorithm>

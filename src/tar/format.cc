@@ -1,5 +1,5 @@
-// Header arithmetic. The checksum runs over every header of every shard, so it is done 16 bytes at a time:
-// byte by byte it costs more than all the rest of parsing (2.6 to 3.7 times the whole).
+// Reads and writes header fields. The checksum runs over every header of every shard, so it is done 16 bytes
+// at a time: byte by byte it costs more than all the rest of parsing (2.6 to 3.7 times the whole).
 #include "tar/format.h"
 
 #include <bit>

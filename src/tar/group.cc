@@ -1,4 +1,4 @@
-// Runs of members with one key.
+// Implements Grouper: finds runs of members with one key.
 #include "tar/group.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Reading an index, believing nothing.
+// Reads an index and checks every number in it before use.
 #include "tar/index.h"
 
 #include "base/hash.h"

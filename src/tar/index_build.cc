@@ -1,4 +1,4 @@
-// Rows in memory, then one string.
+// Implements IndexBuilder and IndexFeed: collects rows in memory and writes them as one string.
 #include "tar/index_build.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// The rule of WebDataset's base_plus_ext, ^((?:.*/|)[^.]+)[.]([^/]*)$, without running a regular expression.
+// Splits names by the rule of WebDataset's base_plus_ext, ^((?:.*/|)[^.]+)[.]([^/]*)$, without running a
+// regular expression.
 #include "tar/key.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Header groups: [extension header + body]… + header.
+// Implements Parser. A header group is [extension header + body]… + header.
 #include "tar/parser.h"
 
 #include <algorithm>

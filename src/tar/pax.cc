@@ -1,4 +1,4 @@
-// Reading and writing pax records. The length in front counts itself, which makes writing the harder half.
+// Reads and writes pax records. The length in front counts itself, which makes writing the harder half.
 #include "tar/pax.h"
 
 #include "base/number.h"

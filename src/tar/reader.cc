@@ -1,4 +1,4 @@
-// Walking members over a window.
+// Implements MemberReader: walks the members of a window.
 #include "tar/reader.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Groups with their bytes.
+// Implements SampleReader: groups members and gives them with their bytes.
 #include "tar/sample.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Sliding over a stream.
+// Implements StreamWindow: a buffer that slides over a stream.
 #include "tar/window.h"
 
 #include <algorithm>

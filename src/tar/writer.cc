@@ -1,4 +1,4 @@
-// Header making and block arithmetic.
+// Implements Writer: makes headers and pads data to blocks.
 #include "tar/writer.h"
 
 #include <cstring>

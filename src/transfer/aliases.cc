@@ -1,4 +1,4 @@
-// The file of aliases.
+// Reads and writes the file of aliases.
 #include "transfer/aliases.h"
 
 #include <sys/stat.h>

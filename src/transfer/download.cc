@@ -1,4 +1,4 @@
-// Stretches taken in turn by threads.
+// Downloads an object in ranges that threads take in turn.
 #include "transfer/download.h"
 
 #include <fcntl.h>

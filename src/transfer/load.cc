@@ -1,4 +1,4 @@
-// Streams that ask as fast as they are answered.
+// Runs streams of requests, each sent as soon as the one before is answered.
 #include "transfer/load.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Requests and the XML that comes back.
+// Sends the requests and reads the XML of the answers.
 #include "transfer/objects.h"
 
 #include <algorithm>

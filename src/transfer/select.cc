@@ -1,4 +1,4 @@
-// Listings filtered.
+// Lists objects and files and keeps those that a name or glob means.
 #include "transfer/select.h"
 
 #include <fnmatch.h>

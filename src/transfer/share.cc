@@ -1,4 +1,4 @@
-// A signature in the query.
+// Makes links with the signature in the query.
 #include "transfer/share.h"
 
 #include "base/units.h"

@@ -1,4 +1,4 @@
-// Links that let whoever has them read or write one object for a while, without a key of their own.
+// Links that let anyone who has one read or write one object for a while, without a key.
 //
 // A link is a signed address: nothing is asked of the store, which judges method, address and time when the
 // link is used. Whoever alters any of them makes it worthless. Pure but for the clock it is handed.

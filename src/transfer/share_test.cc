@@ -1,4 +1,4 @@
-// Links as the other side judges them.
+// Tests links by the checks that a store makes.
 #include "transfer/share.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// From the environment and an address to a client.
+// Makes a client for an address, with keys and endpoints from the environment.
 #include "transfer/stores.h"
 
 #include <algorithm>

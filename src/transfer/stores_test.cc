@@ -1,4 +1,5 @@
-// Addresses to places, profiles to keys, globs to keys, sizes to parts.
+// Tests that addresses give the right stores, profiles the right keys, globs the right objects, and sizes the
+// right parts.
 #include "transfer/stores.h"
 
 #include <gtest/gtest.h>

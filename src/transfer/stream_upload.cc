@@ -1,4 +1,4 @@
-// Filling, handing over, sending.
+// Implements StreamUpload: fills parts, hands them to threads and sends them.
 #include "transfer/stream_upload.h"
 
 #include <algorithm>

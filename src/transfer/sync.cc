@@ -1,4 +1,4 @@
-// Directions, trees, and what differs.
+// Implements copy and sync: compares two trees and copies what differs, in either direction.
 #include "transfer/sync.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Parts taken in turn by threads.
+// Uploads a file in parts that threads take in turn.
 #include "transfer/upload.h"
 
 #include <algorithm>

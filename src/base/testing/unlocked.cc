@@ -1,5 +1,5 @@
-// Wrong on purpose: reads what a mutex guards without holding it. A test sees to it that the compiler
-// refuses.
+// Wrong on purpose: reads a member without holding the mutex that guards it. A test checks that the compiler
+// refuses this file.
 #include "base/mutex.h"
 
 namespace millrace::testing {

@@ -1,4 +1,4 @@
-# millrace._core: what the engine offers, with its types.
+# millrace._core: the functions and classes of the engine, with their types.
 from types import TracebackType
 from typing import Any, Callable, Dict, Iterator, List, Optional, Protocol, Sequence, Set, Tuple, Type, TypedDict, Union, overload
 

@@ -1,4 +1,4 @@
-"""Arguments checked where they are given, so that an error names them and not what the engine made of them."""
+"""Checks arguments where they are given, so that an error names the argument and not a value inside the engine."""
 from __future__ import annotations
 
 import math

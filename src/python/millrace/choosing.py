@@ -1,4 +1,4 @@
-"""Ways to choose samples of a catalogue: functions of a module, so that the description of a data set can be pickled."""
+"""Chooses samples of a catalogue. These are functions of a module, so that the description of a data set can be pickled."""
 from __future__ import annotations
 
 from typing import Any, Callable, Iterator, List

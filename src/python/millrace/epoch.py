@@ -1,4 +1,4 @@
-"""Epoch: the batches of one rank as they come from the engine, with what Python makes of them."""
+"""Epoch: the batches of one rank as they come from the engine, finished by Python (decoders, map)."""
 from __future__ import annotations
 
 import json

@@ -1,4 +1,4 @@
-"""What can go wrong, as exceptions: Error and one subclass per kind, each also Python's own where there is one.
+"""Exceptions: Error and one subclass per kind, each also one of Python's own exceptions where one fits.
 
 Every Error says where: `shard` (the address), `member` (the file in it), `offset` (the byte in the tar), in the
 loader also `stage` (fetch, untar, decode, python), and may carry a `hint` on what to do next. What is not known is None.

@@ -1,4 +1,4 @@
-"""The bytes of one field as a Python object, by kind. Nothing here runs code from the data."""
+"""Decodes the bytes of one field to a Python object, by kind. Nothing here runs code from the data."""
 from __future__ import annotations
 
 import io

@@ -1,5 +1,5 @@
-"""What Python makes of the engine's columns, sample by sample, and what becomes of samples that it cannot use: the same
-as of those that the engine cannot."""
+"""Decodes the engine's columns in Python, sample by sample. A sample that cannot be decoded is treated as one that the
+engine cannot use."""
 from __future__ import annotations
 
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple

@@ -1,4 +1,4 @@
-"""Where the blocks of a remote data set are best kept between epochs: in memory, on a drive, or nowhere."""
+"""Chooses where to keep the blocks of a remote data set between epochs: in memory, on a drive, or nowhere."""
 from __future__ import annotations
 
 import os

@@ -1,4 +1,4 @@
-"""What the engine's Recipe is made of: its options with their defaults, and those of images."""
+"""The options of the engine's Recipe and of images, with their defaults."""
 from __future__ import annotations
 
 from typing import Any, Dict, Iterator, Optional, Tuple

@@ -1,4 +1,4 @@
-"""Watching a loader work: a line on a terminal, and metrics for Prometheus."""
+"""Shows the progress of a loader: a line on a terminal, and metrics for Prometheus."""
 from __future__ import annotations
 
 import http.server

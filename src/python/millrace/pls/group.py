@@ -1,4 +1,4 @@
-"""Ranks together: what they tell each other, and which of them share a store."""
+"""Groups of ranks: exchanges small values between them, and finds which of them share a store."""
 from __future__ import annotations
 
 import json

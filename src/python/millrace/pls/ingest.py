@@ -1,4 +1,4 @@
-"""Taking in samples on many ranks: who sees the same, which classes there are; see Store.ingest."""
+"""Ingests samples on many ranks: finds which ranks see the same files, and agrees on the classes. See Store.ingest."""
 from __future__ import annotations
 
 import hashlib

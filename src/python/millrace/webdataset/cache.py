@@ -1,4 +1,4 @@
-"""Shards kept on a local drive after the first time.
+"""Keeps shards on a local drive after they are first read.
 
 A file appears in the cache under its name only when it is whole; its name carries a hash of the address, so shards of
 one name from two places stay two. Any number of processes may share a cache.

@@ -1,4 +1,4 @@
-"""What to do about an exception: raise it, go on (True) or stop (False). Given to stages as `handler=`."""
+"""Handlers decide about an exception: raise it, go on (True) or stop (False). Stages take one as `handler=`."""
 from __future__ import annotations
 
 import warnings

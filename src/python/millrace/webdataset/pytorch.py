@@ -1,4 +1,4 @@
-"""torch where it is there; enough of its names where it is not."""
+"""Imports torch if it is installed, and otherwise defines the few of its names that the package needs."""
 from __future__ import annotations
 
 import sys

@@ -1,4 +1,4 @@
-"""Which shards, in which order, for whom: lists of {"url": …} and the stages that part them among ranks and workers."""
+"""Lists of shards as {"url": …}, their order, and the stages that divide them among ranks and workers."""
 from __future__ import annotations
 
 import glob

@@ -1,4 +1,4 @@
-"""Archives to files to samples.
+"""Reads archives as files and as samples.
 
 tarfile_samples reads whole shards in the engine. url_opener, tar_file_expander and group_by_keys are the same in
 three steps, for programs that put something of their own in between.

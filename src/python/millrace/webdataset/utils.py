@@ -1,4 +1,4 @@
-"""Who am I among ranks and workers, seeds made from that, and small things that stages share."""
+"""Finds the rank and worker of this process, makes seeds from them, and holds small functions that stages share."""
 from __future__ import annotations
 
 import fnmatch
