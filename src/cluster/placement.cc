@@ -1,4 +1,4 @@
-// The walk over nodes and zones.
+// Takes the holders of a name one by one: fewest slices on the node first, then in the zone.
 #include "cluster/placement.h"
 
 #include <algorithm>

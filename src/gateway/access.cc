@@ -1,4 +1,4 @@
-// Grants, keys and the ring they hang on.
+// Parses grants, judges rights, makes keys.
 #include "gateway/access.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The JSON of a batch, entry by entry.
+// Parses the JSON of a batch request.
 #include "gateway/batch_request.h"
 
 #include <nlohmann/json.hpp>

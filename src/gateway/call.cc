@@ -1,4 +1,4 @@
-// Answers in the form that the asker expects.
+// Answers a call: refusals, XML, JSON, memory of the budget.
 #include "gateway/call.h"
 
 #include "base/ids.h"

@@ -1,4 +1,4 @@
-// In the order of RFC 9110: If-Match before If-Unmodified-Since, If-None-Match before If-Modified-Since.
+// Judges If-Match, If-None-Match, If-Modified-Since, If-Unmodified-Since and If-Range.
 #include "gateway/conditions.h"
 
 #include <optional>

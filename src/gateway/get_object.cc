@@ -1,4 +1,4 @@
-// From an index entry to bytes on the wire, without copying them.
+// GET and HEAD of an object: conditions, ranges, headers, and its bytes as they become ready.
 #include "gateway/get_object.h"
 
 #include "base/clock.h"

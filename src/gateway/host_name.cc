@@ -1,4 +1,4 @@
-// Names against the configured domains.
+// Decides whether a host is this node, a bucket of it, or neither.
 #include "gateway/host_name.h"
 
 #include <unistd.h>

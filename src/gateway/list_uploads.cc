@@ -1,4 +1,4 @@
-// Lists of what is under way.
+// Lists uploads under way, and the parts of one.
 #include <algorithm>
 #include <set>
 

@@ -1,4 +1,4 @@
-// Parts are objects without a name until the upload is completed.
+// Multipart uploads as S3 has them: created, filled, completed, aborted.
 #include "gateway/multipart.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Joining, naming and showing.
+// Joins the checksums of parts, and shows an object's checksums.
 #include "gateway/object_checksum.h"
 
 #include <algorithm>

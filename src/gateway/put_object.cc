@@ -1,4 +1,4 @@
-// One body in, one switch in the index.
+// PUT of an object: its headers, conditions and body.
 #include "gateway/put_object.h"
 
 #include <algorithm>

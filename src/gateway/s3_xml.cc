@@ -1,4 +1,4 @@
-// Small documents, strictly checked.
+// Writes S3 answers, and parses the four documents that requests carry.
 #include "gateway/s3_xml.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Finding stretches by index, and sending them.
+// Finds members and samples by the shard index, and sends them.
 #include "gateway/shards.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// A decompressor that is kept for the next range.
+// Reads the tar inside a stored object, and keeps its decompressor for the next range.
 #include "gateway/unpack.h"
 
 #include <algorithm>

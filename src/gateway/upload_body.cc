@@ -1,4 +1,4 @@
-// Bytes straight from the socket into the writer's buffers where they come plain.
+// Receives a request body into a writer, and checks it against all that the client claims.
 #include "gateway/upload_body.h"
 
 #include <algorithm>

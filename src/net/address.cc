@@ -1,4 +1,4 @@
-// Addresses and names.
+// Parses socket addresses, and resolves host names on threads of its own.
 #include "net/address.h"
 
 #include <arpa/inet.h>

@@ -1,4 +1,4 @@
-// The ways of waiting that suspend.
+// The client whose calls suspend: how it waits for slots, pauses and streams on a loop.
 #include "net/async_client.h"
 
 #include "base/assert.h"

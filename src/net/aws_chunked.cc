@@ -1,4 +1,4 @@
-// Chunk by chunk, byte by byte where it must be.
+// Decodes S3's aws-chunked bodies and checks their signatures and trailers.
 #include "net/aws_chunked.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Requests written, answers judged, failures repeated.
+// Sends requests: heads, signatures, redirects, and when a failure is tried again.
 #include "net/caller.h"
 
 #include <algorithm>

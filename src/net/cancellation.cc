@@ -1,4 +1,4 @@
-// Scopes as lists of those who wait.
+// Cancellation scopes: lists of those who wait, ended together.
 #include "net/cancellation.h"
 
 #include <utility>

@@ -1,4 +1,4 @@
-// The ways of waiting that block.
+// The client whose calls block: how it waits on the calling thread.
 #include "net/client.h"
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// Certificates judged, refusals explained.
+// TLS settings of clients: which certificates they trust, and a refusal's reason in words.
 #include "net/client_tls.h"
 
 #include <arpa/inet.h>

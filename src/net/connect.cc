@@ -1,4 +1,4 @@
-// Names, addresses, handshakes.
+// Opens connections: tries every address of a name, then TLS.
 #include "net/connect.h"
 
 #include <sys/socket.h>

@@ -1,4 +1,4 @@
-// Requests in, responses out.
+// Reads requests from a stream and writes responses to it.
 #include "net/connection.h"
 
 #include <algorithm>

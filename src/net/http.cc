@@ -1,4 +1,4 @@
-// Strict where leniency would let two parties read one message differently, lenient nowhere else needed.
+// Parses request heads. Strict where leniency would let two parties read one message differently.
 #include "net/http.h"
 
 #include <algorithm>

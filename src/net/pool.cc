@@ -1,4 +1,4 @@
-// Slots and idle connections.
+// Connections that are kept for the next request, and the slots that limit them.
 #include "net/pool.h"
 
 #include <algorithm>

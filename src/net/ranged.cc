@@ -1,4 +1,4 @@
-// Asking again, from where it stopped.
+// Reads a body by ranged requests, and asks again from where a failure stopped it.
 #include "net/ranged.h"
 
 #include <algorithm>

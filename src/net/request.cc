@@ -1,4 +1,4 @@
-// Heads written, refusals read.
+// Writes the head of a request, and reads what a refusal says.
 #include "net/request.h"
 
 #include <utility>

@@ -1,4 +1,4 @@
-// Heads, lengths and chunks.
+// Parses response heads, and bodies by length or by chunks.
 #include "net/response.h"
 
 #include <algorithm>

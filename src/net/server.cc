@@ -1,4 +1,4 @@
-// Accepting, serving, stopping.
+// Accepts connections, serves their requests, drains and stops.
 #include "net/server.h"
 
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-// Canonical requests, keys and claims.
+// Signature version 4: canonical requests, derived keys, claims and their judgement.
 #include "net/signing.h"
 
 #include <algorithm>

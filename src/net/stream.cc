@@ -1,4 +1,4 @@
-// Bytes in and out of one socket.
+// One socket, plain or TLS: reads, writes and sendfile that suspend or block.
 #include "net/stream.h"
 
 #include <netinet/in.h>

@@ -1,4 +1,4 @@
-// A binary heap whose entries know their places.
+// The timers of a loop, as a binary heap whose entries know their places.
 #include "net/timer.h"
 
 #include <utility>

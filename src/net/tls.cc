@@ -1,4 +1,4 @@
-// Certificates and keys, read, made and judged.
+// Server certificates and keys: read, watched, or self-made.
 #include "net/tls.h"
 
 #include <openssl/bio.h>

@@ -1,4 +1,4 @@
-// Taking addresses apart without guessing.
+// Parses URLs and queries, and encodes their parts.
 #include "net/url.h"
 
 #include <optional>

@@ -1,4 +1,4 @@
-// JSON in, JSON out.
+// Serves /-/: health, status, metrics, drives, buckets, the scrubber.
 #include "node/administration.h"
 
 #include <nlohmann/json.hpp>

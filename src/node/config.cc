@@ -1,4 +1,4 @@
-// One sentence per setting.
+// The table of settings, with a sentence for each.
 #include "node/config.h"
 
 #include "gateway/host_name.h"

@@ -1,4 +1,4 @@
-// Keys as JSON, mode 600.
+// Loads, saves and edits the key file, a JSON file of mode 600.
 #include "node/keys.h"
 
 #include <sys/stat.h>

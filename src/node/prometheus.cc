@@ -1,4 +1,4 @@
-// Our counters in Prometheus' own types, so that the text format is theirs.
+// Puts the node's counters into Prometheus' own types, so that the text format is theirs.
 #include "node/prometheus.h"
 
 #include <prometheus/metric_family.h>

@@ -1,4 +1,4 @@
-// Which drives there are.
+// Opens the drives of the node's list and of the options, adds, drains and removes them.
 #include "store/attach.h"
 
 #include <fcntl.h>

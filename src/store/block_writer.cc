@@ -1,4 +1,4 @@
-// The ring of one drive.
+// Writes full blocks to one drive through an io_uring.
 #include "store/block_writer.h"
 
 #include <liburing.h>

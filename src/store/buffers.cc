@@ -1,4 +1,4 @@
-// Aligned memory, kept.
+// A pool of aligned buffers for blocks on their way.
 #include "store/buffers.h"
 
 #include <cstdlib>

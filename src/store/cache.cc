@@ -1,4 +1,4 @@
-// The shards of the object cache.
+// The cache of open objects, in shards with a lock each.
 #include "store/cache.h"
 
 #include <algorithm>

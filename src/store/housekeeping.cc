@@ -1,4 +1,4 @@
-// The housekeeper's round.
+// Regular work on drives: probes, drains, expired uploads, reconciling.
 #include "store/housekeeping.h"
 
 #include <malloc.h>

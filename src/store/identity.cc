@@ -1,4 +1,4 @@
-// JSON behind identity.h.
+// Reads and writes the JSON files that name a drive and a node.
 #include "store/identity.h"
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// Counting who reads what.
+// Counts the readers of files, so that a file goes with its last reader.
 #include "store/keeper.h"
 
 #include "base/assert.h"

@@ -1,4 +1,4 @@
-// Uploads from their start to their end.
+// Multipart uploads: created, filled, completed, aborted, expired.
 #include "store/multipart.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Rates, their median, and the verdict.
+// Compares the speed of each drive with the median of its peers.
 #include "store/pace.h"
 
 #include <algorithm>

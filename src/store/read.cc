@@ -1,4 +1,4 @@
-// The page cache, and windows brought into it.
+// Reads objects through the page cache, in windows that are compared with their checksums.
 #include "store/read.h"
 
 #include <fcntl.h>

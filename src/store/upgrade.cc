@@ -1,4 +1,4 @@
-// From format 1 to format 2.
+// Writes the records of a format 1 drive again in format 2.
 #include "store/upgrade.h"
 
 #include "base/fault.h"

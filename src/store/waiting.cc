@@ -1,4 +1,4 @@
-// Copies of stored bytes, extent by extent.
+// Reads objects on a thread that may block, extent by extent.
 #include "store/waiting.h"
 
 #include <algorithm>
