@@ -2,8 +2,6 @@
 #include "gateway/copy_object.h"
 
 #include <algorithm>
-#include <cstring>
-#include <future>
 
 #include "base/clock.h"
 #include "base/text.h"
@@ -75,31 +73,13 @@ net::Task<Result<store::ObjectPointer>> open_copy_source(Call& call) {
 
 namespace {
 
-Status add_to(store::Writer& writer, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const std::span<std::byte> space = writer.space();
-    if (space.empty()) {
-      std::promise<void> ready;
-      writer.when_space([&ready] { ready.set_value(); });
-      ready.get_future().wait();
-      MR_TRY(writer.advance(0));
-      continue;
-    }
-    const size_t take = std::min(space.size(), bytes.size());
-    std::memcpy(space.data(), bytes.data(), take);
-    MR_TRY(writer.advance(take));
-    bytes.remove_prefix(take);
-  }
-  return {};
-}
-
 Status copy_bytes(store::WaitingReader& source, ByteRange range, store::Writer& writer,
                   std::vector<net::Digest>& digests) {
   auto [offset, size] = range;
   while (size > 0) {
     const std::string bytes = MR_TRY(source.read(offset, std::min<uint64_t>(size, store::kBlockBytes)));
     for (net::Digest& digest : digests) digest.add(bytes);
-    MR_TRY(add_to(writer, bytes));
+    MR_TRY(store::fill(writer, bytes));
     offset += bytes.size();
     size -= bytes.size();
   }

@@ -85,29 +85,20 @@ net::Task<Result<store::UploadStatus>> get_upload(Call& call) {
 }
 
 net::Task<Status> create_upload(Call& call) {
-  store::PutOptions options;
-  options.bucket = call.bucket;
-  options.key = call.key;
-  auto headers = kept_headers(call);
-  if (!headers) co_return co_await call.refuse(headers.error());
-  options.headers = headers.take();
+  auto options = put_options(call);
+  if (!options) co_return co_await call.refuse(options.error());
   for (const std::string_view name : {kChecksumAlgorithm, kChecksumType}) {
-    if (const auto value = call.request().find(name)) options.headers.emplace_back(name, *value);
+    if (const auto value = call.request().find(name)) options->headers.emplace_back(name, *value);
   }
-  auto form = find_form(options.headers);
+  auto form = find_form(options->headers);
   if (!form) co_return co_await call.refuse(form.error());
-  auto condition = put_condition(call);
-  if (!condition) co_return co_await call.refuse(condition.error());
-  auto judged = co_await judge_now(call, condition.take());
+  // The condition is that of the completion; what fails now would fail then.
+  auto judged = co_await judge_now(call, std::exchange(options->condition, {}));
   if (!judged) co_return co_await call.refuse(judged.error());
-  if (const auto tagging = call.request().find("x-amz-tagging")) {
-    auto tags = parse_tagging_header(*tagging);
-    if (!tags) co_return co_await call.refuse(tags.error());
-    options.tags = tags.take();
-  }
-  std::function<void(store::Done<std::string>)> create = [&call, options](store::Done<std::string> done) {
-    call.objects().create_upload(options, std::move(done));
-  };
+  std::function<void(store::Done<std::string>)> create =
+      [&call, options = options.take()](store::Done<std::string> done) {
+        call.objects().create_upload(options, std::move(done));
+      };
   auto upload = co_await call.ask<std::string>(std::move(create));
   if (!upload) co_return co_await call.refuse(upload.error());
   XmlWriter xml("InitiateMultipartUploadResult");

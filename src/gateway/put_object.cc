@@ -89,31 +89,30 @@ net::Task<Status> judge_now(Call& call, store::Condition condition) {
   co_return condition.judge(call.bucket, call.key, object ? &(*object)->record() : nullptr);
 }
 
-net::Task<Status> put_object(Call& call) {
+Result<store::PutOptions> put_options(const Call& call) {
   store::PutOptions options;
   options.bucket = call.bucket;
   options.key = call.key;
-  auto headers = kept_headers(call);
-  if (!headers) co_return co_await call.refuse(headers.error());
-  options.headers = headers.take();
-  auto condition = put_condition(call);
-  if (!condition) co_return co_await call.refuse(condition.error());
-  options.condition = condition.take();
+  options.headers = MR_TRY(kept_headers(call));
+  options.condition = MR_TRY(put_condition(call));
+  if (const auto tagging = call.request().find("x-amz-tagging"))
+    options.tags = MR_TRY(parse_tagging_header(*tagging));
+  return options;
+}
+
+net::Task<Status> put_object(Call& call) {
+  auto options = put_options(call);
+  if (!options) co_return co_await call.refuse(options.error());
   if (call.request().expects_continue) {
     // The client waits with its body: it need not send it in vain.
-    auto judged = co_await judge_now(call, options.condition);
+    auto judged = co_await judge_now(call, options->condition);
     if (!judged) co_return co_await call.refuse(judged.error());
-  }
-  if (const auto tagging = call.request().find("x-amz-tagging")) {
-    auto tags = parse_tagging_header(*tagging);
-    if (!tags) co_return co_await call.refuse(tags.error());
-    options.tags = tags.take();
   }
   const auto bucket = call.objects().find_bucket(call.bucket);
   auto body = UploadBody::open(call, bucket ? bucket->settings.etag : store::EtagMode::kAuto);
   if (!body) co_return co_await call.refuse(body.error());
-  options.size = body->size();
-  auto writer = call.objects().put(std::move(options));
+  options->size = body->size();
+  auto writer = call.objects().put(options.take());
   if (!writer) co_return co_await call.refuse(writer.error());
   auto object = co_await receive_object(call, *body, **writer);
   if (!object) co_return co_await call.refuse(object.error());

@@ -9,6 +9,8 @@ namespace millrace::gateway {
 
 net::Task<Status> put_object(Call& call);
 
+// What a request that makes an object says of it: headers, tags, conditions; without the size.
+Result<store::PutOptions> put_options(const Call& call);
 // The headers of a request that are kept with the object.
 Result<std::vector<store::NameValue>> kept_headers(const Call& call);
 Result<store::Condition> put_condition(const Call& call);

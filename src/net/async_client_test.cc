@@ -10,10 +10,13 @@
 #include "base/testing/temporary_directory.h"
 #include "net/join.h"
 #include "net/server.h"
+#include "net/testing/run_on.h"
 #include "net/testing/script_server.h"
 
 namespace millrace::net {
 namespace {
+
+using testing::run_on;
 
 using testing::ScriptServer;
 using Asked = ScriptServer::Asked;
@@ -23,21 +26,6 @@ Request make_get(const std::string& url) {
   Request request;
   request.url = parse_url(url).take();
   return request;
-}
-
-template <typename T>
-Task<void> keep_result(Task<T> task, std::optional<T>* into, Loop* loop) {
-  T value = co_await task;
-  into->emplace(std::move(value));
-  loop->stop();
-}
-
-template <typename T>
-T run_on(Loop& loop, Task<T> task) {
-  std::optional<T> result;
-  loop.spawn(keep_result(std::move(task), &result, &loop));
-  loop.run();
-  return std::move(*result);
 }
 
 // The body, or the error's code and message.

@@ -15,9 +15,12 @@
 #include "base/testing/temporary_directory.h"
 #include "net/join.h"
 #include "net/pause.h"
+#include "net/testing/run_on.h"
 
 namespace millrace::net {
 namespace {
+
+using testing::run_on;
 
 struct Sockets {
   explicit Sockets(int kind) { EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | kind, 0, ends), 0); }
@@ -28,22 +31,6 @@ std::unique_ptr<Stream> start_stream(Loop& loop, int socket) {
   auto stream = std::make_unique<Stream>(loop, socket);
   EXPECT_TRUE(stream->start());
   return stream;
-}
-
-// Runs one task on a loop of its own kind and gives its result.
-template <typename T>
-Task<void> keep_result(Task<T> task, std::optional<T>* into, Loop* loop) {
-  T value = co_await task;
-  into->emplace(std::move(value));
-  loop->stop();
-}
-
-template <typename T>
-T run_on(Loop& loop, Task<T> task) {
-  std::optional<T> result;
-  loop.spawn(keep_result(std::move(task), &result, &loop));
-  loop.run();
-  return std::move(*result);
 }
 
 std::string pattern(size_t size) {

@@ -20,8 +20,6 @@
 
 namespace millrace::net {
 
-namespace {
-
 Error tls_error(Code code, std::string_view what) {
   char text[256] = "unknown reason";
   const unsigned long number = ERR_get_error();
@@ -29,6 +27,8 @@ Error tls_error(Code code, std::string_view what) {
   ERR_clear_error();
   return make_error(code, "{}: {}", what, text);
 }
+
+namespace {
 
 std::string drain_bio(BIO* bio) {
   char* bytes = nullptr;

@@ -62,4 +62,7 @@ class CertificateFiles {
   bool told_ MR_GUARDED_BY(mutex_) = false;     // of that
 };
 
+// What OpenSSL says of its last failure on this thread.
+Error tls_error(Code code, std::string_view what);
+
 }  // namespace millrace::net

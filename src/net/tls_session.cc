@@ -9,18 +9,6 @@
 
 namespace millrace::net {
 
-namespace {
-
-Error tls_error(Code code, std::string_view what) {
-  char text[256] = "unknown reason";
-  const unsigned long number = ERR_get_error();
-  if (number != 0) ERR_error_string_n(number, text, sizeof text);
-  ERR_clear_error();
-  return make_error(code, "{}: {}", what, text);
-}
-
-}  // namespace
-
 TlsSession::TlsSession(std::shared_ptr<const ServerTls> context)
     : server_(std::move(context)),
       session_(SSL_new(server_->context_)),

@@ -6,6 +6,25 @@
 
 namespace millrace::store {
 
+Status fill(Writer& writer, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const std::span<std::byte> space = writer.space();
+    if (space.empty()) {
+      // Shared: the one who waits may be gone before set_value has returned.
+      auto ready = std::make_shared<std::promise<void>>();
+      writer.when_space([ready] { ready->set_value(); });
+      ready->get_future().wait();
+      MR_TRY(writer.advance(0));
+      continue;
+    }
+    const size_t now = std::min(space.size(), bytes.size());
+    std::memcpy(space.data(), bytes.data(), now);
+    MR_TRY(writer.advance(now));
+    bytes.remove_prefix(now);
+  }
+  return {};
+}
+
 WaitingReader::WaitingReader(Objects& objects, ObjectPointer object, Comparing comparing)
     : object_(std::move(object)),
       reader_(object_->is_inline() ? nullptr : objects.open(object_, comparing)) {}

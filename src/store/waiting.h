@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "base/result.h"
 #include "store/objects.h"
@@ -22,6 +23,9 @@ Result<T> wait_for(const std::function<void(Done<T>)>& start) {
   start([outcome](Result<T> result) { outcome->set_value(std::move(result)); });
   return waiting.get();
 }
+
+// Puts all bytes into the writer, and waits for space where it must.
+Status fill(Writer& writer, std::string_view bytes);
 
 // The bytes of one object, copied. Reads that follow each other share what was brought. One thread at a time.
 class WaitingReader {

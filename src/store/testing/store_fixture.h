@@ -1,9 +1,6 @@
 // StoreFixture: a store on real temporary directories, and the few calls every test makes.
 #pragma once
 
-#include <algorithm>
-#include <cstring>
-#include <future>
 #include <memory>
 #include <string>
 #include <utility>
@@ -26,25 +23,6 @@ inline std::string some_bytes(size_t size, uint64_t seed) {
     bytes[i] = static_cast<char>(state >> 32);
   }
   return bytes;
-}
-
-// Fills a writer to the end; waits for space where it must.
-inline Status fill(Writer& writer, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const std::span<std::byte> space = writer.space();
-    if (space.empty()) {
-      MR_TRY(writer.advance(0));
-      auto ready = std::make_shared<std::promise<void>>();
-      writer.when_space([ready] { ready->set_value(); });
-      ready->get_future().wait();
-      continue;
-    }
-    const size_t now = std::min(space.size(), bytes.size());
-    std::memcpy(space.data(), bytes.data(), now);
-    MR_TRY(writer.advance(now));
-    bytes.remove_prefix(now);
-  }
-  return {};
 }
 
 using ObjectResult = Result<ObjectPointer>;
