@@ -93,7 +93,8 @@ net::Task<Status> create_upload(Call& call) {
   auto form = find_form(options->headers);
   if (!form) co_return co_await call.refuse(form.error());
   // The condition is that of the completion; what fails now would fail then.
-  auto judged = co_await judge_now(call, std::exchange(options->condition, {}));
+  store::Condition condition = std::exchange(options->condition, store::Condition());
+  auto judged = co_await judge_now(call, std::move(condition));
   if (!judged) co_return co_await call.refuse(judged.error());
   std::function<void(store::Done<std::string>)> create =
       [&call, options = options.take()](store::Done<std::string> done) {
