@@ -187,8 +187,10 @@ Result<TarRange> find_member(Unpacker& unpacker, ShardIndexes& indexes, store::O
 }
 
 net::Task<Status> send_tar_range(Call& call, TarRange range, Unpacker& unpacker) {
-  if (range.compression == tar::Compression::kNone)
-    co_return co_await send_stored(call, range.object, {range.offset, range.size});
+  if (range.compression == tar::Compression::kNone) {
+    const ByteRange stored{range.offset, range.size};
+    co_return co_await send_stored(call, range.object, stored);
+  }
   while (range.size > 0) {
     auto work = [&unpacker, &range] { return unpacker.read(range); };
     auto bytes = co_await call.blocking_long(std::move(work));
