@@ -213,7 +213,7 @@ void add_manual(CLI::App& app, Shell& shell) {
       ->required()
       ->type_name("DIR");
   verb->footer(
-      "An installed millrace brings its pages along: man millrace, man millrace tar sort. SOURCE_DATE_EPOCH "
+      "An installed millrace brings its pages along: man millrace, man millrace-tar-sort. SOURCE_DATE_EPOCH "
       "sets\n"
       "the date of the pages.\n\n"
       "Examples:\n"
