@@ -42,6 +42,7 @@ void InputFlags::add_to(CLI::App& verb) {
       ->required()
       ->type_name("SHARD");
   verb.add_option("--key-rule", key_rule, "How names split into key and field: first-dot or last-dot")
+      ->type_name("first-dot|last-dot")
       ->capture_default_str();
   verb.add_flag("--concatenated", concatenated, "Read archives written one behind the other");
   add_bytes(verb, "--max-sample", max_sample, "The largest sample to hold in memory (default 2GiB)");
@@ -83,7 +84,8 @@ void OutputFlags::add_to(CLI::App& verb, Shell& shell) {
       ->type_name("N")
       ->check(at_least_one());
   verb.add_option("--compress", compress,
-                  "none, gzip or zstd (default: by the name, .tar .tgz .tar.gz .tar.zst)");
+                  "none, gzip or zstd (default: by the name, .tar .tgz .tar.gz .tar.zst)")
+      ->type_name("none|gzip|zstd");
   verb.add_flag("--no-index", no_index, "Do not put an index beside each shard");
   add_dry_run(verb, shell);
 }

@@ -74,6 +74,7 @@ void add_dry_run(CLI::App& verb, Shell& shell);
 // One per verb, called by main.
 void add_alias(CLI::App& app, Shell& shell);
 void add_bucket(CLI::App& app, Shell& shell);
+void add_completion(CLI::App& app, Shell& shell);
 void add_config(CLI::App& app, Shell& shell);
 void add_drives(CLI::App& app, Shell& shell);
 void add_fsck(CLI::App& app, Shell& shell);
@@ -85,6 +86,7 @@ void add_du(CLI::App& app, Shell& shell);
 void add_get(CLI::App& app, Shell& shell);
 void add_load(CLI::App& app, Shell& shell);
 void add_ls(CLI::App& app, Shell& shell);
+void add_manual(CLI::App& app, Shell& shell);
 void add_mb(CLI::App& app, Shell& shell);
 void add_plan(CLI::App& app, Shell& shell);
 void add_pls(CLI::App& app, Shell& shell);

@@ -67,7 +67,9 @@ void add_drives(CLI::App& app, Shell& shell) {
                      "The node; default MILLRACE_ENDPOINT or http://127.0.0.1:9400")
         ->type_name("URL");
     if (name != "list") {
-      verb->add_option("path", flags->path, "The drive's directory, as the node sees it")->required();
+      verb->add_option("path", flags->path, "The drive's directory, as the node sees it")
+          ->type_name("DIR")
+          ->required();
       add_dry_run(*verb, shell);
     }
     verb->callback([&shell, flags, name] {

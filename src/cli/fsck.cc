@@ -76,7 +76,7 @@ void add_fsck(CLI::App& app, Shell& shell) {
   CLI::App* verb = app.add_subcommand("fsck", "Check the drives of a stopped node; rebuild a lost index");
   verb->fallthrough();
   auto flags = std::make_shared<FsckFlags>();
-  verb->add_option("drives", flags->drives, "Directories of drives")->required();
+  verb->add_option("drives", flags->drives, "Directories of drives")->type_name("DIR")->required();
   verb->add_flag("--deep", flags->options.deep, "Compare the checksum of every block, too");
   verb->add_flag("--rebuild", flags->options.rebuild,
                  "Where the index is broken or missing, make it anew from the files");

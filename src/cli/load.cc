@@ -177,14 +177,18 @@ void add_load(CLI::App& app, Shell& shell) {
   verb->add_option("--world", flags->start.world, "Of how many")
       ->check(at_least_one())
       ->capture_default_str();
-  verb->add_option("--end", flags->end, "The last batch: exact, drop or pad")->capture_default_str();
+  verb->add_option("--end", flags->end, "The last batch: exact, drop or pad")
+      ->type_name("exact|drop|pad")
+      ->capture_default_str();
   verb->add_option("--on-error", flags->on_error, "A bad sample: fail, skip or substitute")
+      ->type_name("fail|skip|substitute")
       ->capture_default_str();
   add_bytes(*verb, "--memory", flags->recipe.memory, "Most memory for all that is held ahead");
   add_jobs(*verb, flags->recipe.threads, "Threads that decode");
   verb->add_option("--cache", flags->recipe.cache, "Keep blocks of remote shards in this directory")
       ->type_name("DIR");
   verb->add_option("--key-rule", flags->key_rule, "How names split into key and field: first-dot or last-dot")
+      ->type_name("first-dot|last-dot")
       ->capture_default_str();
   verb->add_flag("--stream", flags->stream,
                  "Read shards once, forwards, without an index: also - and pipe: commands");

@@ -6,13 +6,14 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/text.h"
 #include "cli/colour.h"
-#include "cli/common.h"
+#include "cli/program.h"
 #include "cli/shell.h"
 #include "cli/verbs.h"
 
@@ -30,100 +31,14 @@ int complain(const Error& error) {
   return millrace::exit_code(error.code());
 }
 
-void add_verbs(CLI::App& app, Shell& shell) {
-  using namespace millrace::cli;
-  app.require_subcommand(1);
-  add_up(app, shell);
-  add_alias(app, shell);
-  add_config(app, shell);
-  add_keys(app, shell);
-  add_bucket(app, shell);
-  add_drives(app, shell);
-  add_fsck(app, shell);
-  add_put(app, shell);
-  add_get(app, shell);
-  add_load(app, shell);
-  add_plan(app, shell);
-  add_pls(app, shell);
-  add_ls(app, shell);
-  add_cat(app, shell);
-  add_stat(app, shell);
-  add_du(app, shell);
-  add_cp(app, shell);
-  add_sync(app, shell);
-  add_rm(app, shell);
-  add_share(app, shell);
-  add_mb(app, shell);
-  add_rb(app, shell);
-  add_bench(app, shell);
-  add_shard(app, shell);
-  CLI::App* tar = app.add_subcommand("tar", "Look at, change, check and take apart tar shards");
-  tar->require_subcommand(1);
-  tar->fallthrough();
-  add_tar_ls(*tar, shell);
-  add_tar_stat(*tar, shell);
-  add_tar_cat(*tar, shell);
-  add_tar_split(*tar, shell);
-  add_tar_merge(*tar, shell);
-  add_tar_sort(*tar, shell);
-  add_tar_shuffle(*tar, shell);
-  add_tar_reshard(*tar, shell);
-  add_tar_map(*tar, shell);
-  add_tar_index(*tar, shell);
-  add_tar_verify(*tar, shell);
-  add_tar_extract(*tar, shell);
-}
-
-// The parser of options takes -1 for the largest number there is.
-void refuse_negative_counts(CLI::App& app) {
-  for (CLI::Option* option : app.get_options()) {
-    if (option->get_type_name().starts_with("UINT")) option->check(CLI::NonNegativeNumber);
-  }
-  for (CLI::App* verb : app.get_subcommands([](CLI::App*) { return true; })) refuse_negative_counts(*verb);
-}
-
-// Words that may be addresses may begin with an alias. Which options take such words is told by the name of
-// their type: URL where only addresses are taken, the others also take files.
-void resolve_aliases(CLI::App& app, Shell& shell) {
-  constexpr std::string_view kAlsoFiles[] = {"SHARD", "SOURCE... DEST", "FROM TO", "OUTPUT"};
-  for (CLI::Option* option : app.get_options()) {
-    const std::string type = option->get_type_name();
-    const bool also_files = std::ranges::find(kAlsoFiles, type) != std::end(kAlsoFiles);
-    if (type != "URL" && !also_files) continue;
-    const auto names = also_files ? Shell::Names::kAlsoFiles : Shell::Names::kAddresses;
-    option->transform([&shell, names](const std::string& word) {
-      auto resolved = shell.resolve(word, names);
-      if (!resolved)
-        throw CLI::ValidationError(
-            fmt::format("{}\n  try: {}", resolved.error().message(), resolved.error().hint()));
-      return resolved.take();
-    });
-  }
-  for (CLI::App* verb : app.get_subcommands([](CLI::App*) { return true; })) resolve_aliases(*verb, shell);
-}
-
 int run(int argc, char** argv) {
   const std::string_view called(argv[0]);
   const bool as_tarshards = called.substr(called.rfind('/') + 1) == "tarshards";
-  CLI::App app(
-      as_tarshards ? "Cut a tar stream into shards" : "Millrace: training data from drives to batches",
-      as_tarshards ? "tarshards" : "millrace");
-  app.set_version_flag("--version", "millrace " MILLRACE_VERSION);
+  using millrace::cli::Program;
   Shell shell;
-  app.add_flag("--json", shell.json, "Results as JSON on standard output");
-  app.add_flag("-q,--quiet", shell.quiet, "Say nothing but errors and warnings");
-  app.add_flag("-v,--verbose", shell.verbose, "Say more of what is done");
-  app.add_option("--ca-file", shell.ca_file, "Certificates to trust, PEM (default: the system's)")
-      ->type_name("FILE");
-  app.add_flag("--insecure-tls", shell.insecure,
-               "Trust any certificate: for a self-signed server of your own");
-  if (as_tarshards) {
-    millrace::cli::add_tarshards(app, shell);
-  } else {
-    add_verbs(app, shell);
-  }
-  refuse_negative_counts(app);
-  resolve_aliases(app, shell);
+  const std::unique_ptr<CLI::App> program =
+      millrace::cli::make_program(as_tarshards ? Program::kTarshards : Program::kMillrace, shell);
+  CLI::App& app = *program;
   // What follows -- after `tar map` is a command of its own, options and all.
   std::vector<std::string> words(argv + 1, argv + argc);
   const auto dashes = std::find(words.begin(), words.end(), "--");

@@ -102,17 +102,21 @@ void add_bucket(CLI::App& app, Shell& shell) {
   auto flags = std::make_shared<BucketFlags>();
   verb->add_option("bucket", flags->address, "Name; none: all");
   verb->add_option("--durability", flags->durability,
-                   "flush: survives power loss (default); os: as soon as the system likes");
+                   "flush: survives power loss (default); os: as soon as the system likes")
+      ->type_name("flush|os");
   verb->add_option(
-      "--etag", flags->etag,
-      "auto: MD5 up to 64 KiB, up to 16 MiB for S3 clients without a checksum of their own; md5: always; "
-      "fast: never");
-  verb->add_option(
-      "--verify", flags->verify,
-      "When checksums are compared, beside the scrubber: first (default): when a block is first read from "
-      "the drive; read: on every read; scrub: by the scrubber alone");
+          "--etag", flags->etag,
+          "auto: MD5 up to 64 KiB, up to 16 MiB for S3 clients without a checksum of their own; md5: always; "
+          "fast: never")
+      ->type_name("auto|md5|fast");
+  verb->add_option("--verify", flags->verify,
+                   "When checksums are compared, beside the scrubber: first (default): when a block is first "
+                   "read from "
+                   "the drive; read: on every read; scrub: by the scrubber alone")
+      ->type_name("first|read|scrub");
   verb->add_option("--anonymous-read", flags->anonymous_read, "on: everyone may read without a key")
-      ->check(CLI::IsMember({"on", "off"}));
+      ->check(CLI::IsMember({"on", "off"}).description(""))
+      ->type_name("on|off");
   verb->add_option("--endpoint", flags->endpoint,
                    "The node; default MILLRACE_ENDPOINT or http://127.0.0.1:9400")
       ->type_name("URL");

@@ -25,13 +25,15 @@ void NodeFlags::add_to(CLI::App& verb) {
     return verb.add_option_function<std::string>(
         flag, [this, name](const std::string& value) { set.emplace_back(name, value); }, help);
   };
-  verb.add_option("--config", file, "TOML file with settings (millrace config prints one)");
+  verb.add_option("--config", file, "TOML file with settings (millrace config prints one)")
+      ->type_name("FILE");
   setting("--listen", "listen", "Address and port; default 127.0.0.1:9400");
-  setting("--data", "data", "The node's own directory; default ./millrace-data");
-  verb.add_option("--drive", drives, "A directory that holds data, one per physical drive; may be repeated");
-  setting("--tls", "tls", "self-signed: HTTPS with a certificate made for trials");
-  setting("--tls-cert", "tls_cert", "Certificate chain (PEM)");
-  setting("--tls-key", "tls_key", "Private key (PEM)");
+  setting("--data", "data", "The node's own directory; default ./millrace-data")->type_name("DIR");
+  verb.add_option("--drive", drives, "A directory that holds data, one per physical drive; may be repeated")
+      ->type_name("DIR");
+  setting("--tls", "tls", "self-signed: HTTPS with a certificate made for trials")->type_name("self-signed");
+  setting("--tls-cert", "tls_cert", "Certificate chain (PEM)")->type_name("FILE");
+  setting("--tls-key", "tls_key", "Private key (PEM)")->type_name("FILE");
   verb.add_flag_function(
       "--insecure", [this](int64_t) { set.emplace_back("insecure", "true"); },
       "Serve everyone without keys, also beyond loopback");

@@ -157,7 +157,9 @@ void add_plan_size(CLI::App& plan, Shell& shell) {
   part("--drive", flags->drive, "Which drives");
   add_rate(*verb, "--drive-rate", flags->drive_rate, "What one gives, as measured");
   add_bytes(*verb, "--drive-capacity", flags->drive_capacity, "What one holds");
-  verb->add_option("--access", flags->access, "sequential shards, or random files")->capture_default_str();
+  verb->add_option("--access", flags->access, "sequential shards, or random files")
+      ->type_name("sequential|random")
+      ->capture_default_str();
   part("--interface", flags->interface, "Which network interface");
   add_rate(*verb, "--interface-rate", flags->interface_rate, "What one gives, as measured");
   verb->add_flag("--local", flags->local, "Drives in the GPU machine: no network");

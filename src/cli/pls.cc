@@ -11,8 +11,10 @@ void PlsPlanFlags::add_to(CLI::App& verb) {
                   "What is exchanged in an epoch: 0.1, or 0.5,0.1@3 (a tenth from epoch 3 on), or auto")
       ->capture_default_str();
   verb.add_option("--select", select, "Which samples leave: oldest, random or label-aware")
+      ->type_name("oldest|random|label-aware")
       ->capture_default_str();
   verb.add_option("--policy", policy, "Who sends to whom: shift, or paper (the published rule)")
+      ->type_name("shift|paper")
       ->capture_default_str();
   verb.add_option("--partners", partners, "Ranks that one sends to in an epoch")
       ->check(at_least_one())

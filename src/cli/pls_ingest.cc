@@ -188,6 +188,7 @@ void add_pls_ingest(CLI::App& pls, Shell& shell) {
       ->check(at_least_one())
       ->capture_default_str();
   verb->add_option("--partition", flags->partition, "Who gets what: random, contiguous or by-shard")
+      ->type_name("random|contiguous|by-shard")
       ->capture_default_str();
   verb->add_option("--seed", flags->seed, "Which random partition")->capture_default_str();
   verb->add_option(

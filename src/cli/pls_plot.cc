@@ -91,6 +91,7 @@ void add_pls_plot(CLI::App& pls, Shell& shell) {
       ->type_name("FILE");
   verb->add_option("-o,--output", flags->output, "The picture")->required()->type_name("FILE.svg|png");
   verb->add_option("--figure", flags->figure, "What is drawn: accuracy, averaged, label_distance, home_share")
+      ->type_name("accuracy|averaged|label_distance|home_share")
       ->capture_default_str();
   verb->add_option("--title", flags->title, "What stands above it");
   verb->footer(

@@ -39,6 +39,7 @@ void add_flags(CLI::App& verb, SimulateFlags& flags) {
       ->check(at_least_one())
       ->capture_default_str();
   verb.add_option("--partition", flags.partition, "How samples are dealt at first: contiguous or random")
+      ->type_name("contiguous|random")
       ->capture_default_str();
 }
 

@@ -247,13 +247,18 @@ void add_shard(CLI::App& app, Shell& shell) {
 void add_tarshards(CLI::App& app, Shell& shell) {
   auto flags = std::make_shared<ShardFlags>();
   flags->input.shards = {std::string(shard::kStandardStream)};
-  app.add_option("output", flags->output.output, "Where to write, for example train-%06d.tar")->required();
+  app.add_option("output", flags->output.output, "Where to write, for example train-%06d.tar")
+      ->type_name("OUTPUT")
+      ->required();
   add_bytes(app, "-s,--max-bytes", flags->output.max_bytes,
             "Begin another shard before one gets larger than this (default 1GB)");
   app.add_option("-c,--max-samples", flags->output.max_samples, "Begin another shard after this many samples")
       ->check(at_least_one());
-  app.add_option("--key-rule", flags->input.key_rule, "first-dot or last-dot")->capture_default_str();
-  app.add_option("--compress", flags->output.compress, "none, gzip or zstd (default: by the name)");
+  app.add_option("--key-rule", flags->input.key_rule, "first-dot or last-dot")
+      ->type_name("first-dot|last-dot")
+      ->capture_default_str();
+  app.add_option("--compress", flags->output.compress, "none, gzip or zstd (default: by the name)")
+      ->type_name("none|gzip|zstd");
   add_flags(app, *flags);
   app.footer("Example:\n  tar -cf - dataset | tarshards out-%06d.tar");
   app.callback([&shell, flags] { shell.action = [&shell, flags] { return from_tars(shell, *flags); }; });

@@ -127,6 +127,7 @@ void add_tar_map(CLI::App& tar, Shell& shell) {
       "A command line for /bin/sh; or give a program and its arguments, without a shell, behind --");
   verb->add_option("--on-error", flags->on_error,
                    "Where the command fails: abort, skip the sample, or keep it as it was")
+      ->type_name("abort|skip|keep")
       ->capture_default_str();
   verb->add_flag("--many", flags->many, "sample-A.*, sample-B.*, ... become samples KEY-A, KEY-B, ...");
   add_jobs(*verb, flags->jobs, "Commands at a time");

@@ -37,7 +37,8 @@ void add_flags(CLI::App& verb, Shell& shell, SortFlags& flags) {
           "--reread", flags.reread,
           "Sort where samples lie and read them again when they are written: auto (where the inputs are "
           "files that fit into memory), always or never")
-      ->check(CLI::IsMember({"auto", "always", "never"}))
+      ->check(CLI::IsMember({"auto", "always", "never"}).description(""))
+      ->type_name("auto|always|never")
       ->capture_default_str();
   add_jobs(verb, flags.jobs, "Threads that read, without mpirun");
   verb.add_option("--timeout", flags.timeout_s,
