@@ -6,7 +6,7 @@
 #include "gateway/batch_request.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* input, size_t size) {
-  using namespace millrace::cluster;
+  using namespace millrace::gateway;
   const auto request = parse_batch_request({reinterpret_cast<const char*>(input), size});
   if (!request) return 0;
   MR_ASSERT(request->entries.size() <= kMaxBatchEntries);

@@ -10,7 +10,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* input, size_t size) {
   using namespace millrace;
-  using namespace millrace::cluster;
+  using namespace millrace::gateway;
   const std::string_view text(reinterpret_cast<const char*>(input), size);
   if (const auto request = parse_delete(text)) {
     MR_ASSERT(!request->entries.empty() && request->entries.size() <= kMaxDeletes);
