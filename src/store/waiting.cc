@@ -29,12 +29,12 @@ WaitingReader::WaitingReader(Objects& objects, ObjectPointer object, Comparing c
     : object_(std::move(object)),
       reader_(object_->is_inline() ? nullptr : objects.open(object_, comparing)) {}
 
-Status WaitingReader::bring(uint64_t offset) {
+// Only what is asked for: damage behind it is not this reader's.
+Status WaitingReader::bring(uint64_t offset, uint64_t size) {
   if (offset >= begin_ && offset - begin_ < extent_.size) return {};
-  const uint64_t left = object_->record().size - offset;
   // Never what is merely ready: that may have been compared a moment before the file was damaged.
   extent_ =
-      MR_TRY(wait_for<Extent>([&](Done<Extent> done) { reader_->prepare(offset, left, std::move(done)); }));
+      MR_TRY(wait_for<Extent>([&](Done<Extent> done) { reader_->prepare(offset, size, std::move(done)); }));
   begin_ = offset;
   return {};
 }
@@ -51,7 +51,7 @@ Result<size_t> WaitingReader::read(uint64_t offset, std::span<std::byte> into) {
     return into.size();
   }
   for (size_t done = 0; done < into.size();) {
-    MR_TRY(bring(offset + done));
+    MR_TRY(bring(offset + done, into.size() - done));
     const uint64_t within = offset + done - begin_;
     const std::span<std::byte> now =
         into.subspan(done, std::min<uint64_t>(into.size() - done, extent_.size - within));

@@ -41,7 +41,7 @@ class WaitingReader {
   Result<std::string> read(uint64_t offset, uint64_t size);
 
  private:
-  Status bring(uint64_t offset);
+  Status bring(uint64_t offset, uint64_t size);
 
   const ObjectPointer object_;
   const std::unique_ptr<Reader> reader_;  // none where the object is inline

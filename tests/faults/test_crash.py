@@ -290,6 +290,7 @@ def drain_until_crash(directory, point):
         assert node.ask("POST", "/-/drives", json.dumps({"action": "add", "path": str(drives[1])})).status == 200
         node.kill()
         node.start(env={"MILLRACE_CRASH_AT": str(point)})
+        cut = True
         with contextlib.suppress(OSError, http.client.HTTPException):
             drain(node, drives[0])
             until = time.monotonic() + 60
@@ -297,6 +298,9 @@ def drain_until_crash(directory, point):
             while any(path.is_file() for path in (drives[0] / "data").rglob("*")) and node.process.poll() is None:
                 assert time.monotonic() < until, (point, "the upload is not moved")
                 time.sleep(0.02)
+            cut = False
+        if cut:
+            node.process.wait(timeout=60)  # its sockets close a moment before it is gone
         crashed = node.process.poll() is not None
         if not crashed:
             node.kill()
