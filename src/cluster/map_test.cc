@@ -1,0 +1,74 @@
+#include "cluster/map.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace millrace::cluster {
+namespace {
+
+MapNode node(uint32_t number, size_t drives, NodeState state = NodeState::kServing) {
+  MapNode node;
+  node.id = "n" + std::to_string(number);
+  node.number = number;
+  node.process = "p";
+  node.address = "127.0.0.1:" + std::to_string(9000 + number);
+  node.state = state;
+  for (size_t i = 0; i < drives; ++i) node.drives.push_back({node.id + "-" + std::to_string(i), 1.5, {}});
+  return node;
+}
+
+TEST(MapTest, IsTheSameAfterTheRegistry) {
+  MapNode second = node(2, 1, NodeState::kAway);
+  second.zone = "b";
+  second.since_ms = 77;
+  second.drives[0].state = DriveStanding::kDraining;
+  const Map map("c1", 7, 3, {node(1, 2), second});
+  const Map again = decode_map(encode_map(map)).take();
+  EXPECT_EQ(again.nodes(), map.nodes());
+  EXPECT_EQ(again.epoch(), 7u);
+  EXPECT_EQ(again.oldest_open(), 3u);
+  EXPECT_EQ(again.cluster(), "c1");
+}
+
+TEST(MapTest, PlacesOnServingDrivesOfServingNodesOnly) {
+  const Map map("c", 1, 1, {node(1, 2), node(2, 2, NodeState::kAway), node(3, 2, NodeState::kDraining)});
+  for (uint64_t name = 0; name < 50; ++name) {
+    const auto holders = map.place(name, 6);
+    ASSERT_EQ(holders.size(), 2u);
+    for (const DriveId drive : holders) EXPECT_EQ(map.node_of(drive)->number, 1u);
+    EXPECT_EQ(map.home(name), 1u);
+  }
+  EXPECT_TRUE(map.is_alive(map.nodes()[2].drives[0].hash()));   // draining: answers, but gets nothing
+  EXPECT_FALSE(map.is_alive(map.nodes()[1].drives[0].hash()));  // away
+  EXPECT_EQ(map.node_of(12345), nullptr);
+}
+
+TEST(MapTest, ShorterPlacementsAreBeginningsOfLongerOnes) {
+  const Map map("c", 1, 1, {node(1, 2), node(2, 2), node(3, 2), node(4, 2)});
+  for (uint64_t name = 0; name < 200; ++name) {
+    const auto six = map.place(name, 6);
+    const auto three = map.place(name, 3);
+    EXPECT_TRUE(std::equal(three.begin(), three.end(), six.begin()));
+    EXPECT_EQ(map.node_of(six[0])->number, map.home(name));
+  }
+}
+
+TEST(MapTest, AMapWithoutDrivesHasNoHome) {
+  EXPECT_EQ(Map("c", 1, 1, {}).home(5), 0u);
+  EXPECT_TRUE(Map().place(5, 3).empty());
+}
+
+TEST(MapTest, WhatIsNoMapIsRefused) {
+  for (const char* text : {"", "{", "[]", "{}", R"({"format":2})", R"({"format":1,"nodes":[{}]})",
+                           R"({"format":1,"cluster":"c","epoch":1,"oldest_open":2,"nodes":[]})",
+                           R"({"format":1,"cluster":"c","epoch":-1,"oldest_open":0,"nodes":{"a":1}})"}) {
+    EXPECT_FALSE(decode_map(text)) << text;
+  }
+  std::string text = encode_map(Map("c", 1, 1, {node(1, 1)}));
+  text.replace(text.find("1.5"), 3, "0.0");
+  EXPECT_EQ(decode_map(text).error().message(), "map: a drive's weight is not above zero");
+}
+
+}  // namespace
+}  // namespace millrace::cluster
