@@ -59,25 +59,28 @@ void Holder::prepare(PrepareRequest request, Done<Reply> done) {
   const DriveId drive = request.drive;
   if (!shelf_.in_service(drive))
     return done(make_error(Code::kUnavailable, "drive {:016x} is not in service", drive));
+  if (request.inlined)
+    return enter(drive, request.name, {request.spread, std::move(request.bytes)},
+                 with_reply(std::move(done)));
   shelf_.put_slice(drive, request.spread, std::move(request.bytes),
                    [this, drive, name = request.name, spread = request.spread,
                     done = std::move(done)](Status put) mutable {
                      if (!put) return done(put.take_error());
-                     enter(drive, name, spread, with_reply(std::move(done)));
+                     enter(drive, name, {spread, ""}, with_reply(std::move(done)));
                    });
 }
 
-void Holder::enter(DriveId drive, const ObjectName& name, const store::Spread& spread, Done<void> done) {
+void Holder::enter(DriveId drive, const ObjectName& name, const Prepared& slice, Done<void> done) {
   in_turn({drive, name}, [=, this](std::function<void()> finished) {
     Done<void> end = ending(std::move(finished), done);
     shelf_.read(drive, name, [=, this](Result<Ledger> read) {
       if (!read) return end(read.take_error());
       Ledger ledger = read.take();
-      if (ledger.has_slice(spread.write_id)) return end({});
+      if (ledger.has_slice(slice.spread.write_id)) return end({});
       if (ledger.prepared.size() >= Ledger::kMaxPrepared)
         return end(
             make_error(Code::kUnavailable, "{}/{}: too many writes are under way", name.bucket, name.key));
-      ledger.prepared.push_back(spread);
+      ledger.prepared.push_back(slice);
       MR_FAULT("cluster.prepared");
       shelf_.write(drive, name, ledger, Shelf::Haste::kDurable, end);
     });
@@ -157,12 +160,14 @@ void Holder::mark_now(const MarkRequest& request, Ledger ledger, Done<Reply> don
   if (!request.pointer && !has_slice && !record.deleted && !broken("mark-without-all-slices"))
     return refuse("the slice to be marked is not here");
 
-  const std::optional<Mark> old = std::exchange(ledger.mark, Mark{record, false, has_slice});
+  const std::string* bytes = ledger.find_bytes(spread.write_id);
+  Mark mark{record, false, has_slice, has_slice && bytes != nullptr ? *bytes : ""};
+  const std::optional<Mark> old = std::exchange(ledger.mark, std::move(mark));
   const auto own = std::ranges::find(spread.holders, request.drive);
   if (own != spread.holders.end())
     ledger.mark->record.spread.slot = static_cast<uint8_t>(own - spread.holders.begin());
   std::erase_if(ledger.prepared,
-                [&](const store::Spread& slice) { return slice.write_id == spread.write_id; });
+                [&](const Prepared& slice) { return slice.spread.write_id == spread.write_id; });
   if (broken("forget-tombstone") && record.deleted) ledger.mark.reset();
   const auto replaced = old && old->has_slice && old->record.spread.write_id != spread.write_id
                             ? std::optional(old->record.spread)

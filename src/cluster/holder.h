@@ -24,8 +24,8 @@ class Holder {
   Holder(Shelf& shelf, Membership& membership) : shelf_(shelf), membership_(membership) {}
 
   void prepare(PrepareRequest request, Done<Reply> done);
-  // A slice that came another way and is durable: enters it into the ledger.
-  void enter(DriveId drive, const ObjectName& name, const store::Spread& spread, Done<void> done);
+  // A slice that is durable, or is durable with its entry.
+  void enter(DriveId drive, const ObjectName& name, const Prepared& slice, Done<void> done);
   void tell(StateRequest request, Done<Reply> done);
   void mark(MarkRequest request, Done<Reply> done);
   void complete(CompleteRequest request, Done<Reply> done);

@@ -163,7 +163,7 @@ Status Home::decide(const ObjectName& name, KeyState& state) {
   state.last.reset();
   std::map<std::string, size_t> slices;  // by write
   for (const auto& [drive, ledger] : state.heard) {
-    for (const store::Spread& spread : ledger.prepared) ++slices[spread.write_id];
+    for (const Prepared& slice : ledger.prepared) ++slices[slice.spread.write_id];
     if (!ledger.mark) continue;
     const store::Record& record = ledger.mark->record;
     if (ledger.mark->has_slice) ++slices[record.spread.write_id];

@@ -16,7 +16,14 @@ constexpr uint8_t kHasSlice = 4;
 
 bool Ledger::has_slice(std::string_view write_id) const {
   if (mark && mark->has_slice && mark->record.spread.write_id == write_id) return true;
-  return std::ranges::find(prepared, write_id, &store::Spread::write_id) != prepared.end();
+  return std::ranges::any_of(prepared, [&](const Prepared& one) { return one.spread.write_id == write_id; });
+}
+
+const std::string* Ledger::find_bytes(std::string_view write_id) const {
+  if (mark && mark->has_slice && mark->record.spread.write_id == write_id) return &mark->bytes;
+  const auto found =
+      std::ranges::find_if(prepared, [&](const Prepared& one) { return one.spread.write_id == write_id; });
+  return found == prepared.end() ? nullptr : &found->bytes;
 }
 
 void encode_ledger(store::Encoder& out, const Ledger& ledger) {
@@ -26,12 +33,15 @@ void encode_ledger(store::Encoder& out, const Ledger& ledger) {
   out.u8(kFormat);
   out.u8(flags);
   out.u8(static_cast<uint8_t>(ledger.prepared.size()));
-  for (const store::Spread& spread : ledger.prepared) {
+  for (const Prepared& slice : ledger.prepared) {
     store::Record record;  // a spread has no encoding of its own
-    record.spread = spread;
+    record.spread = slice.spread;
     out.text(store::encode_record(record));
+    out.text(slice.bytes);
   }
-  if (ledger.mark) out.text(store::encode_record(ledger.mark->record));
+  if (!ledger.mark) return;
+  out.text(store::encode_record(ledger.mark->record));
+  out.text(ledger.mark->bytes);
 }
 
 Result<Ledger> decode_ledger(store::Decoder& in) {
@@ -42,11 +52,15 @@ Result<Ledger> decode_ledger(store::Decoder& in) {
   Ledger ledger;
   for (uint8_t left = in.u8(); left > 0; --left) {
     const store::Record record = MR_TRY(store::decode_record(in.text()).within("ledger: a prepared slice"));
-    ledger.prepared.push_back(record.spread);
+    ledger.prepared.push_back({record.spread, std::string(in.text())});
   }
   if ((flags & kHasMark) != 0) {
-    ledger.mark = Mark{MR_TRY(store::decode_record(in.text()).within("ledger: the mark")),
-                       (flags & kComplete) != 0, (flags & kHasSlice) != 0};
+    Mark mark;
+    mark.record = MR_TRY(store::decode_record(in.text()).within("ledger: the mark"));
+    mark.complete = (flags & kComplete) != 0;
+    mark.has_slice = (flags & kHasSlice) != 0;
+    mark.bytes = in.text();
+    ledger.mark = std::move(mark);
   }
   if (!in.good()) return make_error(Code::kCorrupt, "ledger: it is cut short");
   return ledger;

@@ -22,22 +22,31 @@ struct ObjectName {
   auto operator<=>(const ObjectName&) const = default;
 };
 
+// A durable slice of a write that is not committed, or not known as such.
+struct Prepared {
+  store::Spread spread;
+  std::string bytes;  // of a small object; of others they are a slice of its own (Shelf)
+  bool operator==(const Prepared&) const = default;
+};
+
 struct Mark {
   store::Record record;    // with version and spread; a tombstone where it says deleted
   bool complete = false;   // enough holders have this mark: no commit is left to be finished
   bool has_slice = false;  // false: a pointer, the slices are with the spread's holders
+  std::string bytes;       // of a small object
   bool operator==(const Mark&) const = default;
 };
 
 struct Ledger {
   static constexpr size_t kMaxPrepared = 64;
 
-  std::vector<store::Spread>
-      prepared;  // durable slices of writes that are not committed, or not known as such
+  std::vector<Prepared> prepared;
   std::optional<Mark> mark;
 
   bool is_empty() const { return prepared.empty() && !mark; }
   bool has_slice(std::string_view write_id) const;
+  // Null where the slice is not here.
+  const std::string* find_bytes(std::string_view write_id) const;
   bool operator==(const Ledger&) const = default;
 };
 

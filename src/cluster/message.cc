@@ -95,6 +95,7 @@ void encode(Encoder& out, const PrepareRequest& request) {
   record.spread = request.spread;
   encode(out, record);
   out.text(request.bytes);
+  out.u8(request.inlined ? 1 : 0);
 }
 Result<Request> decode_prepare(Decoder& in) {
   PrepareRequest request;
@@ -102,6 +103,7 @@ Result<Request> decode_prepare(Decoder& in) {
   request.name = decode_name(in);
   request.spread = MR_TRY(decode_record(in)).spread;
   request.bytes = in.text();
+  request.inlined = in.u8() != 0;
   return Request(std::move(request));
 }
 

@@ -24,6 +24,7 @@ struct PrepareRequest {
   ObjectName name;
   store::Spread spread;
   std::string bytes;
+  bool inlined = false;  // the bytes are few: they stay in the ledger
 };
 
 // To a node: what do these drives of yours know of the key?

@@ -58,8 +58,8 @@ TEST(MessageTest, RequestsArriveAsTheyWereSent) {
 
 TEST(MessageTest, RepliesAndErrorsArriveAsTheyWereSent) {
   Ledger ledger;
-  ledger.prepared.push_back(some_record().spread);
-  ledger.mark = Mark{some_record(), true, false};
+  ledger.prepared.push_back({some_record().spread, "small"});
+  ledger.mark = Mark{some_record(), true, true, "bytes"};
   const Reply state = decode_reply(encode_reply(Reply(StateReply{{{77, ledger}}}))).take();
   ASSERT_EQ(std::get<StateReply>(state).drives.size(), 1u);
   EXPECT_EQ(std::get<StateReply>(state).drives[0].ledger, ledger);

@@ -174,6 +174,7 @@ void Requester::put(CommitRequest request, std::vector<std::string> slices, Done
     }
     PrepareRequest prepare{spread.holders[slot], preparing->request.name, spread, std::move(slices[slot])};
     prepare.spread.slot = static_cast<uint8_t>(slot);
+    prepare.inlined = preparing->request.record.pieces.empty();
     peers_.call(node->number, std::move(prepare), end);
   }
 }

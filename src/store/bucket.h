@@ -30,6 +30,9 @@ struct Bucket {
   BucketSettings settings;
 };
 
+// Holds slices of a cluster's objects. No client can name it.
+inline constexpr std::string_view kSliceBucket = "_slices";
+
 // 1 to 63 of a-z 0-9 . -; kS3: 3 at least, and none of the forms that S3 keeps for addresses and for itself.
 enum class NameRule : uint8_t { kShort, kS3 };
 Status check_bucket_name(std::string_view name, NameRule rule);

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/crc.h"
+#include "base/fault.h"
 #include "base/mutex.h"
 #include "base/units.h"
 #include "store/commit.h"
@@ -235,6 +236,25 @@ Status Core::save_buckets(Drive& drive) const {
     if (there != encoded) drive.index().put(batch, Family::kBuckets, record.bucket.name, encoded);
   }
   return batch.Count() == 0 ? Status() : drive.index().write(batch, Sync::kYes);
+}
+
+Status Core::save_bucket(const BucketRecord& record) {
+  Status outcome = make_error(Code::kUnavailable, "no drive took the bucket's record");
+  const std::shared_ptr<const DriveMap> drives = map();
+  for (const auto& drive : drives->drives) {
+    rocksdb::WriteBatch batch;
+    drive->index().put(batch, Family::kBuckets, record.bucket.name, encode_bucket(record));
+    Status written = drive->index().write(batch, Sync::kYes);
+    if (written) {
+      outcome = {};
+    } else {
+      const Error error = drive->note(written.take_error());
+      log.warn("a drive did not take a bucket's record", "drive", drive->path(), "why", error.message());
+    }
+    MR_FAULT("bucket.written");
+  }
+  if (outcome) buckets.learn(record);
+  return outcome;
 }
 
 void Core::retire(std::shared_ptr<Drive> drive) {

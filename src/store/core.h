@@ -140,6 +140,8 @@ class Core {
   // The same, and waits for it.
   Result<std::shared_ptr<const LocalObject>> commit(Change change);
   void report(Damage damage);
+  // With `admin` held: gives every drive this record. An error where no drive took it.
+  Status save_bucket(const BucketRecord& record);
   // With `admin` held: gives the drive every bucket's record.
   Status save_buckets(Drive& drive) const;
   // A drive that left the map: closed once nobody reads from it any more, never on one of its own threads.

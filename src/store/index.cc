@@ -18,8 +18,8 @@ namespace millrace::store {
 
 namespace {
 
-constexpr std::array<const char*, kFamilies> kNames = {"default", "small",   "files",
-                                                       "uploads", "buckets", "meta"};
+constexpr std::array<const char*, kFamilies> kNames = {"default", "small", "files",  "uploads",
+                                                       "buckets", "meta",  "ledgers"};
 
 rocksdb::ColumnFamilyOptions family_options(size_t family, const std::shared_ptr<rocksdb::Cache>& cache,
                                             uint64_t log_bytes) {

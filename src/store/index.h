@@ -2,7 +2,7 @@
 //
 // Families: objects (RocksDB's default one: bucket NUL key -> record), small (the same key -> checksum and
 // bytes of an inline object), files (file -> its owner), uploads (uploads and parts), buckets, meta (clock,
-// clean mark, tombstones). docs/formats/drive.md has the keys. Writes are atomic batches. Safe from many
+// clean mark, tombstones), ledgers (what a drive of a cluster knows of a key). docs/formats/drive.md has the keys. Writes are atomic batches. Safe from many
 // threads. While it is opened anew after an error, callers wait; where that failed, they get the reason.
 #pragma once
 
@@ -26,8 +26,8 @@
 
 namespace millrace::store {
 
-enum class Family : uint8_t { kObjects, kSmall, kFiles, kUploads, kBuckets, kMeta };
-inline constexpr size_t kFamilies = 6;
+enum class Family : uint8_t { kObjects, kSmall, kFiles, kUploads, kBuckets, kMeta, kLedgers };
+inline constexpr size_t kFamilies = 7;
 
 enum class Sync : uint8_t { kYes, kNo };
 

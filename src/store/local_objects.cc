@@ -68,11 +68,13 @@ void LocalObjects::run_on(Workers& workers, std::function<Result<T>()> work, Don
 }
 
 std::shared_ptr<const Bucket> LocalObjects::find_bucket(std::string_view name) const {
-  return core_.buckets.find(name);
+  return name == kSliceBucket ? nullptr : core_.buckets.find(name);
 }
 
 std::vector<std::shared_ptr<const Bucket>> LocalObjects::buckets() const {
-  return core_.buckets.all();
+  auto all = core_.buckets.all();
+  std::erase_if(all, [](const auto& bucket) { return bucket->name == kSliceBucket; });
+  return all;
 }
 
 void LocalObjects::create_bucket(const std::string& name, BucketSettings settings, Done<void> done) {
@@ -89,33 +91,13 @@ void LocalObjects::remove_bucket(const std::string& name, Done<void> done) {
   run_on<void>(short_work_, [this, name] { return remove_bucket_now(name); }, std::move(done));
 }
 
-Status LocalObjects::save_bucket(const BucketRecord& record) {
-  Status outcome = make_error(Code::kUnavailable, "no drive took the bucket's record");
-  const std::shared_ptr<const DriveMap> drives = core_.map();
-  for (const auto& drive : drives->drives) {
-    rocksdb::WriteBatch batch;
-    drive->index().put(batch, Family::kBuckets, record.bucket.name, encode_bucket(record));
-    Status written = drive->index().write(batch, Sync::kYes);
-    if (written) {
-      outcome = {};
-    } else {
-      const Error error = drive->note(written.take_error());
-      core_.log.warn("a drive did not take a bucket's record", "drive", drive->path(), "why",
-                     error.message());
-    }
-    MR_FAULT("bucket.written");
-  }
-  if (outcome) core_.buckets.learn(record);
-  return outcome;
-}
-
 Status LocalObjects::create_bucket_now(const std::string& name, BucketSettings settings) {
   MR_TRY(check_bucket_name(name, NameRule::kShort));
   const MutexLock lock(core_.admin);
   if (core_.buckets.find(name) != nullptr) return make_error(kBucketExists, "bucket {} exists", name);
   BucketRecord record;
   record.bucket = {name, wall_ms(), core_.clock.next(), settings};
-  return save_bucket(record);
+  return core_.save_bucket(record);
 }
 
 Status LocalObjects::change_bucket_now(const std::string& name, BucketSettings settings) {
@@ -124,7 +106,7 @@ Status LocalObjects::change_bucket_now(const std::string& name, BucketSettings s
   if (bucket == nullptr) return no_such_bucket(name);
   BucketRecord record;
   record.bucket = {name, bucket->created_ms, core_.clock.next(), settings};
-  return save_bucket(record);
+  return core_.save_bucket(record);
 }
 
 Status LocalObjects::remove_bucket_now(const std::string& name) {
@@ -155,7 +137,7 @@ Status LocalObjects::remove_empty_bucket(const std::string& name) {
   record.bucket = *bucket;
   record.bucket.version = core_.clock.next();
   record.removed = true;
-  return save_bucket(record);
+  return core_.save_bucket(record);
 }
 
 ObjectPointer LocalObjects::find(std::string_view bucket, std::string_view key) {
@@ -168,7 +150,11 @@ void LocalObjects::get(const std::string& bucket, const std::string& key, Done<O
 }
 
 std::unique_ptr<Reader> LocalObjects::open(ObjectPointer object, Comparing comparing) {
-  return std::make_unique<LocalReader>(reader_, own(std::move(object)), comparing);
+  return open_local(reader_, std::move(object), comparing);
+}
+
+std::unique_ptr<Reader> open_local(ObjectReader& reader, ObjectPointer object, Comparing comparing) {
+  return std::make_unique<LocalReader>(reader, own(std::move(object)), comparing);
 }
 
 void LocalObjects::shard_index(ObjectPointer object, Done<std::shared_ptr<const std::string>> done) {

@@ -17,6 +17,9 @@
 
 namespace millrace::store {
 
+// A reader of an object that this store gave away.
+std::unique_ptr<Reader> open_local(ObjectReader& reader, ObjectPointer object, Comparing comparing);
+
 class LocalObjects final : public Objects {
  public:
   LocalObjects(Core& core, Multipart& multipart, ObjectReader& reader, ShardIndexes& shards);
@@ -52,7 +55,6 @@ class LocalObjects final : public Objects {
  private:
   template <typename T>
   static void run_on(Workers& workers, std::function<Result<T>()> work, Done<T> done);
-  Status save_bucket(const BucketRecord& record);
   Status create_bucket_now(const std::string& name, BucketSettings settings);
   Status change_bucket_now(const std::string& name, BucketSettings settings);
   Status remove_bucket_now(const std::string& name);

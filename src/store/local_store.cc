@@ -41,6 +41,7 @@ class LocalStore::Parts {
   Scrubber scrubber{core};
   Housekeeper housekeeper{core, multipart};
   LocalObjects objects{core, multipart, reader, shards};
+  Slices slices{core, reader};
   LocalDrives drives{{core, attach, scrubber, housekeeper, shards}};
 };
 
@@ -58,6 +59,9 @@ Objects& LocalStore::objects() {
 }
 Drives& LocalStore::drives() {
   return parts_->drives;
+}
+Slices& LocalStore::slices() {
+  return parts_->slices;
 }
 RequestMemory& LocalStore::memory() {
   return parts_->core.memory;

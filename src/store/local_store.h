@@ -1,4 +1,5 @@
-// LocalStore: the store of one machine, opened and closed as a whole: its objects and its drives.
+// LocalStore: the store of one machine, opened and closed as a whole: its objects, its drives, and its part of
+// a cluster.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +13,7 @@
 #include "store/objects.h"
 #include "store/options.h"
 #include "store/request_memory.h"
+#include "store/slices.h"
 
 namespace millrace::store {
 
@@ -24,6 +26,7 @@ class LocalStore {
 
   Objects& objects();
   Drives& drives();
+  Slices& slices();
   RequestMemory& memory();
   const std::string& node_id() const;
 

@@ -156,6 +156,13 @@ Node::Node(World& world, uint32_t number) : world_(world), number_(number) {
 
 Node::~Node() = default;
 
+bool Node::has_slice(DriveId drive, const ObjectName& name, const std::string& write_id) const {
+  if (durable_.slices.contains({drive, write_id})) return true;
+  const auto found = durable_.ledgers.find({drive, name});
+  const std::string* bytes = found == durable_.ledgers.end() ? nullptr : found->second.find_bytes(write_id);
+  return bytes != nullptr && !bytes->empty();
+}
+
 void Node::start() {
   MR_ASSERT(!is_up());
   process_ = std::make_shared<Process>(world_, number_, std::to_string(++starts_), durable_);

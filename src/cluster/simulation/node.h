@@ -38,7 +38,8 @@ class Node {
   uint32_t number() const { return number_; }
   std::string id() const { return "n" + std::to_string(number_); }
   const std::vector<MapDrive>& drives() const { return map_drives_; }
-  Drives& durable() { return durable_; }
+  // Whether its bytes are there, in the ledger or beside it.
+  bool has_slice(DriveId drive, const ObjectName& name, const std::string& write_id) const;
   bool is_up() const { return process_ != nullptr; }
 
   void start();

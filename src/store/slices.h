@@ -1,0 +1,76 @@
+// Slices: what the drives of this machine keep for a cluster: slices of objects, and ledgers about keys.
+//
+// Unlike Objects, every call names the drive: a cluster's placement decides, and two drives of one machine
+// may hold different slices of one object. A slice is an object of the hidden bucket `_slices`, so checksums,
+// scrubbing, caching and reading are those of objects. A ledger is a row of the drive's index: bytes that
+// this class does not understand. Calls block for the drive, but for in_service and open. Any thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "store/index.h"
+#include "store/objects.h"
+
+namespace millrace::store {
+
+class Core;
+class Drive;
+class ObjectReader;
+
+class Slices {
+ public:
+  Slices(Core& core, ObjectReader& reader) : core_(core), reader_(reader) {}
+
+  // Before the first slice: makes the bucket for them.
+  Status prepare();
+
+  struct OwnDrive {
+    uint64_t hash = 0;  // of its id
+    std::string id;
+    double weight = 1.0;
+    bool in_service = false;
+    bool draining = false;
+  };
+  std::vector<OwnDrive> drives() const;
+  // Whether the drive is here, readable and writable.
+  bool in_service(uint64_t drive) const;
+
+  // Ledgers. Nothing: there is none.
+  Result<std::optional<std::string>> find_ledger(uint64_t drive, std::string_view bucket,
+                                                 std::string_view key);
+  // An empty value takes it away.
+  Status write_ledger(uint64_t drive, std::string_view bucket, std::string_view key, std::string_view value,
+                      Sync sync);
+  struct LedgerRow {
+    std::string key;
+    std::string value;
+  };
+  // Those of a bucket with keys behind `after`, in order; fewer than `limit` only at the end.
+  struct Range {
+    std::string bucket;
+    std::string prefix;
+    std::string after;
+    size_t limit = 1000;
+  };
+  Result<std::vector<LedgerRow>> list_ledgers(uint64_t drive, const Range& range);
+
+  // Slices, by names that are never used twice.
+  Result<std::unique_ptr<Writer>> put(uint64_t drive, const std::string& name, std::optional<uint64_t> size);
+  Result<ObjectPointer> get(const std::string& name);
+  std::unique_ptr<Reader> open(ObjectPointer slice);
+  void remove(const std::string& name, Done<void> done);
+
+ private:
+  Result<std::shared_ptr<Drive>> find(uint64_t drive) const;
+
+  Core& core_;
+  ObjectReader& reader_;
+};
+
+}  // namespace millrace::store
