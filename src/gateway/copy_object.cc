@@ -60,7 +60,7 @@ net::Task<Result<store::ObjectPointer>> open_copy_source(Call& call) {
   if (!public_read && !call.caller.may(Right::kRead, source->bucket)) {
     co_return make_error(Code::kDenied, "bucket {} may not be read with this key", source->bucket);
   }
-  if (!bucket) co_return make_error(store::kNoSuchBucket, "there is no bucket {}", source->bucket);
+  if (!bucket) co_return store::no_such_bucket(source->bucket);
   auto object = co_await find_object(call, source->bucket, source->key);
   if (!object) co_return object.take_error();
   auto verdict = judge_conditions(call.request(), (*object)->record(), ConditionHeaders::kCopySource);

@@ -85,6 +85,9 @@ TEST(OperationTest, WhatAWriteDoesNotKnowIsRefused) {
     EXPECT_FALSE(Request("DELETE", {{name, ""}}).checked(Scope::kBucket)) << name;
   }
   EXPECT_FALSE(Request("PUT", {{"X-Amz-Meta-Hoisted", "x"}}).checked(Scope::kObject));
+  EXPECT_FALSE(Request("PUT", {{"", "x"}}).checked(Scope::kObject));
+  EXPECT_FALSE(Request("DELETE", {{"", ""}}).checked(Scope::kObject));
+  EXPECT_FALSE(Request("POST", {{"delete", ""}, {"", "x"}}).checked(Scope::kBucket));
   EXPECT_FALSE(Request("DELETE", {{"versionId", "7"}}).checked(Scope::kObject));
 }
 

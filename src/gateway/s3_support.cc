@@ -62,12 +62,6 @@ bool is_get(const net::RequestHead& request) {
   return request.method == "GET" || request.method == "HEAD";
 }
 
-bool is_of_links(std::string_view name) {
-  if (is_among(kQueriesOfLinks, name)) return true;
-  const std::string lower = lower_case(name);
-  return is_among(kAmazonQueriesOfLinks, lower) || lower.starts_with("x-amz-checksum-");
-}
-
 // What every request is asked for most of its headers: worth no call.
 inline bool is_amazons(std::string_view name) {
   return name.size() > 6 && (name[0] == 'x' || name[0] == 'X') &&
@@ -171,6 +165,11 @@ Status check_condition(Operation operation, std::string_view name, std::string_v
   return known && value.find(',') == std::string_view::npos ? Status() : not_supported(name, value);
 }
 
+// Rows without a mark have an empty one, which is no name.
+bool is_of_row(const OperationRow& row, std::string_view name) {
+  return !name.empty() && (name == row.mark || name == row.queries);
+}
+
 Status check_queries(Operation operation, const net::RequestHead& request,
                      const std::vector<net::QueryItem>& query) {
   const bool get = is_get(request);
@@ -181,7 +180,7 @@ Status check_queries(Operation operation, const net::RequestHead& request,
     const bool of_links = is_of_links(name);
     const bool known = operation == Operation::kListBuckets ? is_among(kRootQueries, name) || of_links
                        : get                                ? !is_among(kUnsupportedReads, name)
-                             : name == row.mark || name == row.queries || of_links;
+                                                            : is_of_row(row, name) || of_links;
     if (!known)
       return make_error(kNotImplemented, "?{} is not supported in this {}", printable(name, 64),
                         printable(request.method, 16));
@@ -194,6 +193,12 @@ Status check_queries(Operation operation, const net::RequestHead& request,
 }
 
 }  // namespace
+
+bool is_of_links(std::string_view name) {
+  if (is_among(kQueriesOfLinks, name)) return true;
+  const std::string lower = lower_case(name);
+  return is_among(kAmazonQueriesOfLinks, lower) || lower.starts_with("x-amz-checksum-");
+}
 
 Status check_supported(Operation operation, const net::RequestHead& request,
                        const std::vector<net::QueryItem>& query) {

@@ -4,6 +4,7 @@
 // error. Where a request only reads, words that S3 does not know either are passed over.
 #pragma once
 
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -15,5 +16,8 @@ namespace millrace::gateway {
 
 Status check_supported(Operation operation, const net::RequestHead& request,
                        const std::vector<net::QueryItem>& query);
+
+// Whether a query belongs to a signed link, or is one that clients add to every request.
+bool is_of_links(std::string_view name);
 
 }  // namespace millrace::gateway

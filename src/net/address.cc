@@ -8,9 +8,7 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
-#include <mutex>
 
-#include "base/mutex.h"
 #include "net/pause.h"
 
 namespace millrace::net {
@@ -93,27 +91,20 @@ namespace {
 
 // Between the coroutine, which may go away first, and the thread that looks up.
 struct Lookup {
-  Mutex mutex;
-  Loop* loop MR_GUARDED_BY(mutex) = nullptr;  // null where nobody waits any more
-  Pause* pause = nullptr;                     // touched in the loop's thread only
+  explicit Lookup(std::shared_ptr<Inbox> of_loop) : inbox(std::move(of_loop)) {}
+  const std::shared_ptr<Inbox> inbox;
+  Pause* pause = nullptr;  // touched in the loop's thread only; null where nobody waits any more
   std::optional<Result<std::vector<SocketAddress>>> found;
 };
 
 struct EndOfInterest {
   const std::shared_ptr<Lookup>& lookup;
-  ~EndOfInterest() {
-    const MutexLock lock(lookup->mutex);
-    lookup->loop = nullptr;
-    lookup->pause = nullptr;
-  }
+  ~EndOfInterest() { lookup->pause = nullptr; }
 };
 
 void look_up(const std::shared_ptr<Lookup>& lookup, const HostAndPort& name) {
-  auto found = resolve(name);
-  const MutexLock lock(lookup->mutex);
-  if (lookup->loop == nullptr) return;
-  lookup->found.emplace(std::move(found));
-  lookup->loop->post([lookup] {
+  lookup->found.emplace(resolve(name));
+  lookup->inbox->post([lookup] {
     if (lookup->pause != nullptr) lookup->pause->wake();
   });
 }
@@ -126,12 +117,8 @@ Resolver::Resolver(unsigned threads) : workers_(threads, kMostLookups) {}
 
 Task<Result<std::vector<SocketAddress>>> Resolver::resolve(Loop& loop, HostAndPort name,
                                                            Cancellation* scope) {
-  const auto lookup = std::make_shared<Lookup>();
+  const auto lookup = std::make_shared<Lookup>(loop.inbox());
   Pause pause(loop, Pause::kForever, scope);
-  {
-    const MutexLock lock(lookup->mutex);
-    lookup->loop = &loop;
-  }
   lookup->pause = &pause;
   const EndOfInterest end_of_interest{lookup};
   const bool taken = workers_.submit([lookup, name] { look_up(lookup, name); });

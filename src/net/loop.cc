@@ -1,7 +1,6 @@
-// epoll, an eventfd for other threads, and the roots of the coroutines.
+// epoll, and the roots of the coroutines.
 #include "net/loop.h"
 
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,7 +9,6 @@
 
 #include "base/assert.h"
 #include "base/clock.h"
-#include "base/mutex.h"
 
 namespace millrace::net {
 
@@ -40,20 +38,21 @@ Loop::Root Loop::run_root(Loop&, Task<void> task) {
 }
 
 Loop::Loop(uint64_t busy_wait_us)
-    : busy_wait_us_(busy_wait_us),
-      epoll_(::epoll_create1(EPOLL_CLOEXEC)),
-      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  MR_ASSERT(epoll_ >= 0 && wake_ >= 0, "errno {}", errno);
+    : busy_wait_us_(busy_wait_us), epoll_(::epoll_create1(EPOLL_CLOEXEC)), inbox_(std::make_shared<Inbox>()) {
+  MR_ASSERT(epoll_ >= 0, "errno {}", errno);
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.ptr = nullptr;
-  ::epoll_ctl(epoll_, EPOLL_CTL_ADD, wake_, &event);
+  ::epoll_ctl(epoll_, EPOLL_CTL_ADD, inbox_->descriptor(), &event);
 }
 
 Loop::~Loop() {
+  // Closed first: tasks that go give back what others wait for, and nobody is there any more to go on.
+  std::vector<Inbox::Work> unrun = inbox_->close();
   while (!roots_.empty()) std::coroutine_handle<>::from_address(*roots_.begin()).destroy();
   for (const std::function<void()>& work : at_end_) work();
-  ::close(wake_);
+  // What the posts carry may be of this loop: it goes while the loop still stands.
+  unrun.clear();
   ::close(epoll_);
 }
 
@@ -81,34 +80,9 @@ void Loop::cancel(Watch& watch) {
   if (!gone_.contains(&watch) && watch.writer) std::exchange(watch.writer, nullptr).resume();
 }
 
-void Loop::post(std::function<void()> work) {
-  bool first = false;
-  {
-    const MutexLock lock(mutex_);
-    first = posts_.empty();
-    posts_.push_back(std::move(work));
-  }
-  if (!first) return;
-  const uint64_t one = 1;
-  const ssize_t written = ::write(wake_, &one, sizeof one);
-  static_cast<void>(written);  // full means that it is awake already
-}
-
 void Loop::stop() {
   stopped_ = true;
   post([] {});
-}
-
-void Loop::take_posts() {
-  uint64_t count = 0;
-  const ssize_t got = ::read(wake_, &count, sizeof count);
-  static_cast<void>(got);
-  std::vector<std::function<void()>> taken;
-  {
-    const MutexLock lock(mutex_);
-    taken.swap(posts_);
-  }
-  for (std::function<void()>& work : taken) work();
 }
 
 int Loop::wait_for_events(std::span<epoll_event> events, int timeout_ms) {
@@ -166,7 +140,8 @@ void Loop::take_events(int timeout_ms) {
     ++(!is_gone && watch->in_body ? bodies : others);
   }
   if (bodies + others > 0) worth_looking_ = others > 0;
-  if (posted) take_posts();
+  if (!posted) return;
+  for (const Inbox::Work& work : inbox_->take()) work();
 }
 
 void Loop::take_turns() {

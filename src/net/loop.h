@@ -1,8 +1,9 @@
 // Loop: one thread's sockets, timers and coroutines over epoll.
 //
 // Edge-triggered: a socket is registered once, and a Watch remembers whether trying may succeed, so that a
-// request costs one receive, one send and a share of one epoll_wait. Everything but post() belongs to the
-// loop's thread. Measured against Asio's reactor for the same server: docs/measurements.md.
+// request costs one receive, one send and a share of one epoll_wait. Everything but post(), stop() and
+// inbox() belongs to the loop's thread. Whoever may post when the loop is gone keeps its inbox, not the loop.
+// Measured against Asio's reactor for the same server: docs/measurements.md.
 //
 // A client that asks again at once is answered sooner, and for less CPU, if the thread looks a little longer
 // instead of going to sleep and being woken. Where looking was in vain it is tried ever more rarely; for the
@@ -21,8 +22,8 @@
 #include <unordered_set>
 #include <vector>
 
-#include "base/mutex.h"
 #include "base/result.h"
+#include "net/inbox.h"
 #include "net/task.h"
 #include "net/timer.h"
 
@@ -47,11 +48,13 @@ class Loop {
   explicit Loop(uint64_t busy_wait_us = 0);
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;
-  ~Loop();  // destroys spawned tasks that have not finished
+  ~Loop();  // destroys spawned tasks that have not finished, and posts that have not run
 
-  void run();                             // until stop()
-  void stop();                            // any thread
-  void post(std::function<void()> work);  // any thread: runs in the loop
+  void run();   // until stop()
+  void stop();  // any thread
+  // Any thread: runs in the loop.
+  void post(std::function<void()> work) { inbox_->post(std::move(work)); }
+  const std::shared_ptr<Inbox>& inbox() const { return inbox_; }
 
   void spawn(Task<void> task);  // starts at once
   Status watch(Watch& watch);
@@ -89,7 +92,6 @@ class Loop {
   friend struct Root;
   void take_events(int timeout_ms);
   int wait_for_events(std::span<epoll_event> events, int timeout_ms);
-  void take_posts();
   void take_turns();
   int ms_to_wait(uint64_t now_us) const;
   static Root run_root(Loop& loop, Task<void> task);
@@ -99,7 +101,7 @@ class Loop {
   unsigned sleeps_ahead_ = 0;    // how often to sleep before looking longer is tried again
   unsigned sleeps_in_vain_ = 1;  // what that will be after the next time in vain
   int epoll_ = -1;
-  int wake_ = -1;
+  const std::shared_ptr<Inbox> inbox_;
   std::atomic<bool> stopped_ = false;
   std::function<void()> each_second_;
   std::vector<std::function<void()>> at_end_;
@@ -107,18 +109,17 @@ class Loop {
   std::unordered_set<void*> roots_;
   std::vector<std::coroutine_handle<>> turns_;  // go on after the next events
   std::unordered_set<const Watch*> gone_;       // unwatched while events are dealt out
-  Mutex mutex_;
-  std::vector<std::function<void()>> posts_ MR_GUARDED_BY(mutex_);
 };
 
 // Waits for what another thread answers by a callback: `start` is given the function to call with the answer,
-// once. The coroutine goes on in its loop. Where the coroutine goes away first, the answer is dropped.
+// once, from any thread, also when the loop is gone. The coroutine goes on in its loop. Where the coroutine
+// or the loop goes away first, the answer is dropped.
 template <typename T>
 class [[nodiscard]] Answer {
  public:
   using Done = std::function<void(T)>;
   Answer(Loop& loop, std::function<void(Done)> start)
-      : state_(std::make_shared<State>(loop)), start_(std::move(start)) {}
+      : state_(std::make_shared<State>(loop.inbox())), start_(std::move(start)) {}
   Answer(Answer&&) = default;
   ~Answer() {
     if (state_) state_->waiting = nullptr;
@@ -130,7 +131,7 @@ class [[nodiscard]] Answer {
     const std::function<void(Done)> start = std::move(start_);
     start([state = state_](T answer) {
       state->value.emplace(std::move(answer));
-      state->loop.post([state] {
+      state->inbox->post([state] {
         if (state->waiting) std::exchange(state->waiting, nullptr).resume();
       });
     });
@@ -139,8 +140,8 @@ class [[nodiscard]] Answer {
 
  private:
   struct State {
-    explicit State(Loop& owner) : loop(owner) {}
-    Loop& loop;
+    explicit State(std::shared_ptr<Inbox> of_loop) : inbox(std::move(of_loop)) {}
+    const std::shared_ptr<Inbox> inbox;
     std::coroutine_handle<> waiting;  // touched by the loop's thread only
     std::optional<T> value;
   };

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -238,6 +239,56 @@ TEST(LoopTest, AnAnswerToATaskThatIsGoneIsDropped) {
   late("too late");
   loop.post([&] { loop.stop(); });
   loop.run();
+}
+
+using DoneWithNumber = std::function<void(std::shared_ptr<int>)>;
+
+Task<void> await_number(Loop* loop, std::function<void(DoneWithNumber)> start) {
+  const auto number = co_await await_callback<std::shared_ptr<int>>(*loop, std::move(start));
+  ADD_FAILURE() << "resumed with " << *number;
+}
+
+TEST(LoopTest, AnAnswerAfterTheLoopIsGoneIsDroppedWithWhatItCarries) {
+  auto loop = std::make_unique<Loop>();
+  DoneWithNumber late;
+  loop->spawn(await_number(loop.get(), [&](DoneWithNumber done) { late = std::move(done); }));
+  loop.reset();
+  auto number = std::make_shared<int>(7);
+  const std::weak_ptr<int> seen = number;
+  std::jthread([&] {
+    late(std::move(number));
+    late = nullptr;
+  }).join();
+  EXPECT_TRUE(seen.expired());
+}
+
+TEST(LoopTest, ThreadsMayAnswerWhileTheLoopGoesAway) {
+  for (int round = 0; round < 200; ++round) {
+    auto loop = std::make_unique<Loop>();
+    std::vector<DoneWithNumber> answers;
+    for (int i = 0; i < 16; ++i)
+      loop->spawn(await_number(loop.get(), [&](DoneWithNumber done) { answers.push_back(std::move(done)); }));
+    const std::weak_ptr<Inbox> inbox = loop->inbox();
+    {
+      const std::jthread answering([&] {
+        for (DoneWithNumber& done : answers) done(std::make_shared<int>(round));
+      });
+      loop.reset();
+    }
+    answers.clear();
+    EXPECT_TRUE(inbox.expired());
+  }
+}
+
+TEST(LoopTest, APostThatHasNotRunGoesWithTheLoop) {
+  auto carried = std::make_shared<int>(7);
+  const std::weak_ptr<int> seen = carried;
+  {
+    Loop loop;
+    loop.post([carried = std::move(carried)] { ADD_FAILURE() << "ran with " << *carried; });
+    EXPECT_FALSE(seen.expired());
+  }
+  EXPECT_TRUE(seen.expired());
 }
 
 Task<void> read_all(Loop* loop, Watch* watch, std::string* into) {

@@ -62,7 +62,7 @@ Task<Status> Pool::wait_for_slot_on(Loop& loop, const std::string& place, uint64
       pool.count_waiting(place, -1);
     }
   };
-  loop_ = &loop;
+  inbox_ = loop.inbox();
   Pause pause(loop, until_us, scope);
   waiting_[place].push_back(&pause);
   count_waiting(place, 1);
@@ -87,7 +87,7 @@ void Pool::release(const std::string& place) {
     --host.taken;
     // Not here: a lease may go while its loop does, and then nobody may go on any more.
     if (host.waiting > 0)
-      loop_->post([pool = weak_from_this(), place] {
+      inbox_->post([pool = weak_from_this(), place] {
         if (const auto alive = pool.lock()) alive->wake_first(place);
       });
   }

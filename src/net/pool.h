@@ -74,7 +74,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
   const size_t most_per_host_;
 
   // Those who wait on a loop, by place; touched in its thread only.
-  Loop* loop_ = nullptr;
+  std::shared_ptr<Inbox> inbox_;  // of that loop: a lease may go when the loop is gone
   std::map<std::string, std::deque<Pause*>> waiting_;
 
   Mutex mutex_;

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "gateway/s3_support.h"
 #include "gateway/upload_body.h"
 #include "node/prometheus.h"
 #include "store/waiting.h"
@@ -166,6 +167,26 @@ Result<Json> parse_body(const std::string& text) {
   return json;
 }
 
+// A change that is only half understood must not be made. The settings of a bucket are judged one by one
+// later.
+Status check_change(const Call& call, std::string_view what, const Json& json) {
+  for (const auto& [name, value] : call.query) {
+    if (gateway::is_of_links(name)) continue;
+    return make_error(Code::kInvalid, "?{} is not known in a change of /-/{}", printable(name, 64),
+                      printable(what, 64))
+        .with_hint("the body, a JSON object, says what is to change");
+  }
+  if (what.starts_with("buckets/")) return {};
+  const bool of_drives = what == "drives";
+  for (const auto& [name, value] : json.items()) {
+    if (of_drives && (name == "action" || name == "path")) continue;
+    return make_error(Code::kInvalid, "\"{}\" is not known in a change of /-/{}", printable(name, 64), what)
+        .with_hint(of_drives ? "a drive is changed with \"action\" and \"path\" alone"
+                             : "a scrub takes no settings: the body is empty");
+  }
+  return {};
+}
+
 // What blocks, on a worker; the answer is the JSON to send.
 net::Task<Status> answer(Call& call, std::function<Result<Json>()> work) {
   auto json = co_await call.blocking(std::move(work));
@@ -252,6 +273,8 @@ net::Task<Status> NodeAdministration::change(Call& call, std::string_view what) 
   if (!text) co_return co_await call.refuse(text.error());
   auto json = parse_body(*text);
   if (!json) co_return co_await call.refuse(json.error());
+  const auto understood = check_change(call, what, *json);
+  if (!understood) co_return co_await call.refuse(understood.error());
   std::function<Result<Json>()> work;
   if (what == "scrub") {
     work = [&store]() -> Result<Json> {

@@ -26,8 +26,10 @@ Settings Config::settings() {
   table.add("tls_cert", tls_cert, "Certificate chain (PEM). Read again when it changes.");
   table.add("tls_key", tls_key, "Private key (PEM) of the certificate.");
   table.add("threads", threads, Unit::kCount, "Threads that serve connections. 0: one per core.");
-  table.add("workers", workers, Unit::kCount,
-            "Threads for lookups that wait for drives, and as many for copies, lists and batches.");
+  table.add(
+      "workers", workers, Unit::kCount,
+      "Threads in each of four pools: the store has one for lookups and one for lists, the gateway one for "
+      "short calls and one for copies and batches. 32 make 128 threads.");
   table.add("max_connections", max_connections, Unit::kCount,
             "Connections at a time; more are answered 503.");
   table.add(

@@ -93,9 +93,8 @@ Result<std::unique_ptr<Node>> Node::start(const Config& config, Log& log) {
 }
 
 Node::~Node() {
-  // Connections end first; then the threads that may still answer them; what they answered goes nowhere, but
-  // the server's queues are there to take it. Then their coroutines, which hold on to the store; the store
-  // last.
+  // Connections end first; then the threads whose work refers to their coroutines; then the coroutines, which
+  // hold on to the store; the store last. Its own threads may answer until then: nobody hears them any more.
   if (server_) server_->stop();
   if (workers_) workers_->stop();
   if (movers_) movers_->stop();

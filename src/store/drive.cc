@@ -99,7 +99,7 @@ Result<std::shared_ptr<Drive>> Drive::open(const DriveOptions& options) {
                       options.path);
   }
   MR_TRY(drive->take_lock());
-  MR_TRY(drive->settle_identity(options));
+  const DriveIdentity identity = MR_TRY(drive->settle_identity(options));
   MR_TRY(drive->make_directories());
   drive->empty_temporary_directory();
   MR_TRY(drive->note_place());
@@ -113,7 +113,7 @@ Result<std::shared_ptr<Drive>> Drive::open(const DriveOptions& options) {
   drive->reserve_ = std::make_unique<Reserve>(options.path, log_bytes + log_bytes / 3);
   if (space.free_bytes < 2 * log_bytes) drive->reserve_->give_up();
   MR_TRY(drive->open_index(options, log_bytes).within("drive " + options.path));
-  MR_TRY(upgrade_drive(options.path, *drive->index_).within("drive " + options.path));
+  MR_TRY(upgrade_drive(options.path, identity, *drive->index_).within("drive " + options.path));
   drive->restore_reserve();
 
   const unsigned reads = options.reads_in_flight != 0 ? options.reads_in_flight
@@ -134,7 +134,7 @@ Status Drive::take_lock() {
   return {};
 }
 
-Status Drive::settle_identity(const DriveOptions& options) {
+Result<DriveIdentity> Drive::settle_identity(const DriveOptions& options) {
   auto identity = MR_TRY(find_drive_identity(path_));
   if (!identity) {
     identity = DriveIdentity{make_id(), options.node_id};
@@ -149,7 +149,7 @@ Status Drive::settle_identity(const DriveOptions& options) {
                       options.expected_id);
   }
   id_ = identity->id;
-  return {};
+  return std::move(*identity);
 }
 
 Status Drive::make_directories() {

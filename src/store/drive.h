@@ -150,7 +150,7 @@ class Drive {
   Status settle_again();
   bool is_in_place() const;
   Status note_place();
-  Status settle_identity(const DriveOptions& options);
+  Result<DriveIdentity> settle_identity(const DriveOptions& options);
   Status make_directories();
   void empty_temporary_directory() const;
   Status open_index(const DriveOptions& options, uint64_t log_bytes);

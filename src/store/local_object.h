@@ -65,4 +65,10 @@ class LocalObject final : public Object, public std::enable_shared_from_this<Loc
       MR_GUARDED_BY(mutex_);
 };
 
+// As requests see it: without the drive.
+inline Result<ObjectPointer> shown(Result<std::shared_ptr<const LocalObject>> object) {
+  if (!object) return object.take_error();
+  return ObjectPointer(object.take());
+}
+
 }  // namespace millrace::store

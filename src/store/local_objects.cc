@@ -39,11 +39,6 @@ std::shared_ptr<const LocalObject> own(ObjectPointer object) {
   return std::static_pointer_cast<const LocalObject>(std::move(object));
 }
 
-Result<ObjectPointer> shown(Result<std::shared_ptr<const LocalObject>> object) {
-  if (!object) return object.take_error();
-  return ObjectPointer(object.take());
-}
-
 }  // namespace
 
 LocalObjects::LocalObjects(Core& core, Multipart& multipart, ObjectReader& reader, ShardIndexes& shards)

@@ -18,7 +18,7 @@ struct StoreOptions {
   uint64_t request_bytes = 512 << 20;          // what requests under way may make the node hold
   uint64_t cache_bytes = 256 << 20;            // small objects and records kept in memory
   unsigned open_files = 4096;                  // descriptors kept open for hot objects
-  unsigned workers = 32;                       // threads that wait for drives: for lookups, and for long work
+  unsigned workers = 32;                       // threads for lookups, and as many for long lists
   bool direct_io = true;                       // false: buffered writes, for file systems without O_DIRECT
   uint64_t scrub_bytes_per_second = 20 << 20;  // 0: no scrubbing
   uint64_t scrub_cycle_seconds = 14 * 86400;

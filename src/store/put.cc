@@ -416,8 +416,7 @@ uint32_t PutWriter::crc32c() const {
 void PutWriter::finish(Finish finish, Done<ObjectPointer> done) {
   state_->finish(std::move(finish),
                  [done = std::move(done)](Result<std::shared_ptr<const LocalObject>> object) {
-                   done(object ? Result<ObjectPointer>(ObjectPointer(object.take()))
-                               : Result<ObjectPointer>(object.take_error()));
+                   done(shown(std::move(object)));
                  });
 }
 

@@ -148,11 +148,11 @@ Result<std::vector<Piece>> decode_pieces(Decoder& in) {
 Result<Record> decode_record(std::string_view bytes) {
   if (bytes.size() < kChecksumBytes) return broken("it is cut short");
   const size_t body = bytes.size() - kChecksumBytes;
-  MR_TRY(open_record(bytes));
+  // Before the checksum: a format of tomorrow may have another one.
+  Opening opening = MR_TRY(open_record(bytes.substr(0, body)));
   if (Decoder(bytes.substr(body)).u32() != crc32c(bytes.substr(0, body))) {
     return broken("its checksum is wrong");
   }
-  Opening opening = MR_TRY(open_record(bytes.substr(0, body)));
   const RecordSummary& summary = opening.summary;
   Record record;
   record.version = summary.version;

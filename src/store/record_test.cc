@@ -123,6 +123,15 @@ TEST(RecordTest, PiecesMustAddUp) {
   EXPECT_EQ(decode_record(encode_record(record)).error().code(), Code::kCorrupt);
 }
 
+TEST(RecordTest, AFormatOfTomorrowIsNamedBeforeItsChecksumIsCompared) {
+  std::string encoded = encode_record(some_record());
+  encoded[0] = 9;
+  const auto decoded = decode_record(encoded);
+  ASSERT_FALSE(decoded);
+  EXPECT_EQ(decoded.error().code(), Code::kUnsupported);
+  EXPECT_NE(decoded.error().message().find("unknown format 9"), std::string::npos);
+}
+
 TEST(RecordTest, ItsFilesAreItsPiecesAndItsHead) {
   Record record = some_record();
   EXPECT_EQ(files_of(record), (std::vector<uint64_t>{5, 6, 9}));

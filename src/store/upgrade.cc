@@ -2,7 +2,6 @@
 #include "store/upgrade.h"
 
 #include "base/fault.h"
-#include "store/identity.h"
 #include "store/record.h"
 
 namespace millrace::store {
@@ -32,14 +31,13 @@ Status encode_anew(DriveIndex& index, const std::string& path, Family family, st
 
 }  // namespace
 
-Status upgrade_drive(const std::string& path, DriveIndex& index) {
-  auto identity = MR_TRY(find_drive_identity(path));
-  if (!identity || identity->format == kDriveFormat) return {};
+Status upgrade_drive(const std::string& path, DriveIdentity identity, DriveIndex& index) {
+  if (identity.format == kDriveFormat) return {};
   MR_TRY(encode_anew(index, path, Family::kObjects, ""));
   MR_TRY(encode_anew(index, path, Family::kUploads, "p"));
   MR_FAULT("upgrade.rows");
-  identity->format = kDriveFormat;
-  return write_drive_identity(path, *identity);
+  identity.format = kDriveFormat;
+  return write_drive_identity(path, identity);
 }
 
 }  // namespace millrace::store

@@ -8,10 +8,12 @@
 #include <string>
 
 #include "base/result.h"
+#include "store/identity.h"
 #include "store/index.h"
 
 namespace millrace::store {
 
-Status upgrade_drive(const std::string& path, DriveIndex& index);
+// `identity` is what the drive says about itself now.
+Status upgrade_drive(const std::string& path, DriveIdentity identity, DriveIndex& index);
 
 }  // namespace millrace::store

@@ -509,6 +509,23 @@ def test_methods_that_administration_does_not_know_change_nothing(tmp_path):
         assert [bucket["anonymous_read"] for bucket in node.get("/-/buckets").json["buckets"]] == [False]
 
 
+def test_a_change_that_is_only_half_understood_is_not_made(tmp_path):
+    with Node(tmp_path) as node:
+        fill(node)
+        other = str(tmp_path / "other")
+        add = {"action": "add", "path": other}
+        for method, path, body, word in (("POST", "/-/drives", {**add, "dry_run": True}, "dry_run"), ("POST", "/-/drives?dry-run", add, "dry-run"),
+                                         ("POST", "/-/drives?=x", add, "?"), ("POST", "/-/scrub", {"rate": "1MiB"}, "rate"),
+                                         ("POST", "/-/scrub?bucket=box", {}, "bucket"), ("PUT", "/-/buckets/box?dry-run", {"anonymous_read": True}, "dry-run"),
+                                         ("PUT", "/-/buckets/box", {"anonymous_read": True, "colour": "red"}, "colour")):
+            answer = node.ask(method, path, json.dumps(body))
+            assert answer.status == 400 and answer.json["code"] == "InvalidArgument" and word in answer.json["message"], (path, answer.body)
+        assert len(node.get("/-/drives").json["drives"]) == 1 and not os.path.exists(other)
+        assert node.get("/-/scrub").json["cycles"] == 0 and not node.get("/-/scrub").json["running"]
+        assert node.get("/-/buckets/box").json["anonymous_read"] is False
+        assert node.ask("POST", "/-/drives?x-id=AddDrive", json.dumps(add)).status == 200
+
+
 def test_a_scrub_goes_over_everything_and_finds_flipped_bits(tmp_path):
     with Node(tmp_path, "--set", "scrub_rate=1GiB") as node:
         fill(node)
