@@ -181,6 +181,24 @@ void Holder::mark_now(const MarkRequest& request, Ledger ledger, Done<Reply> don
                });
 }
 
+void Holder::drop(DropRequest request, Done<Reply> done) {
+  const auto shared = std::make_shared<const DropRequest>(std::move(request));
+  in_turn({shared->drive, shared->name}, [=, this](std::function<void()> finished) {
+    Done<void> end = ending(std::move(finished), with_reply(done));
+    shelf_.read(shared->drive, shared->name, [=, this](Result<Ledger> read) {
+      if (!read) return end(read.take_error());
+      Ledger ledger = read.take();
+      const std::string& id = shared->spread.write_id;
+      if (ledger.mark && ledger.mark->record.spread.write_id == id) return end({});
+      shelf_.drop_slice(shared->drive, shared->spread);
+      const size_t gone =
+          std::erase_if(ledger.prepared, [&](const Prepared& slice) { return slice.spread.write_id == id; });
+      if (gone == 0) return end({});
+      shelf_.write(shared->drive, shared->name, ledger, Shelf::Haste::kLazy, end);
+    });
+  });
+}
+
 void Holder::complete(CompleteRequest request, Done<Reply> done) {
   const auto shared = std::make_shared<const CompleteRequest>(std::move(request));
   if (!shelf_.in_service(shared->drive)) return done(Reply(DoneReply{}));

@@ -29,6 +29,8 @@ class Holder {
   void tell(StateRequest request, Done<Reply> done);
   void mark(MarkRequest request, Done<Reply> done);
   void complete(CompleteRequest request, Done<Reply> done);
+  // Forgets a slice that is prepared and not marked.
+  void drop(DropRequest request, Done<Reply> done);
 
   // The newest epoch that was promised; in memory at once, durable before the answer to whom it was promised.
   uint32_t promised() const;

@@ -88,12 +88,19 @@ store::Condition decode_condition(Decoder& in) {
   return condition;
 }
 
+void encode(Encoder& out, const store::Spread& spread) {
+  store::Record record;  // a spread has no encoding of its own
+  record.spread = spread;
+  encode(out, record);
+}
+Result<store::Spread> decode_spread(Decoder& in) {
+  return MR_TRY(decode_record(in)).spread;
+}
+
 void encode(Encoder& out, const PrepareRequest& request) {
   out.u64(request.drive);
   encode(out, request.name);
-  store::Record record;
-  record.spread = request.spread;
-  encode(out, record);
+  encode(out, request.spread);
   out.text(request.bytes);
   out.u8(request.inlined ? 1 : 0);
 }
@@ -101,7 +108,7 @@ Result<Request> decode_prepare(Decoder& in) {
   PrepareRequest request;
   request.drive = in.u64();
   request.name = decode_name(in);
-  request.spread = MR_TRY(decode_record(in)).spread;
+  request.spread = MR_TRY(decode_spread(in));
   request.bytes = in.text();
   request.inlined = in.u8() != 0;
   return Request(std::move(request));
@@ -144,20 +151,29 @@ Result<Request> decode_mark(Decoder& in) {
   return Request(std::move(request));
 }
 
+void encode(Encoder& out, const store::Version& version) {
+  out.u32(version.epoch);
+  out.u64(version.counter);
+  out.u32(version.node);
+}
+store::Version decode_version(Decoder& in) {
+  store::Version version;
+  version.epoch = in.u32();
+  version.counter = in.u64();
+  version.node = in.u32();
+  return version;
+}
+
 void encode(Encoder& out, const CompleteRequest& request) {
   out.u64(request.drive);
   encode(out, request.name);
-  out.u32(request.version.epoch);
-  out.u64(request.version.counter);
-  out.u32(request.version.node);
+  encode(out, request.version);
 }
 Result<Request> decode_complete(Decoder& in) {
   CompleteRequest request;
   request.drive = in.u64();
   request.name = decode_name(in);
-  request.version.epoch = in.u32();
-  request.version.counter = in.u64();
-  request.version.node = in.u32();
+  request.version = decode_version(in);
   return Request(std::move(request));
 }
 
@@ -191,10 +207,90 @@ Result<Request> decode_find(Decoder& in) {
   return Request(std::move(request));
 }
 
+void encode(Encoder& out, const AppendRequest& request) {
+  out.u64(request.drive);
+  out.text(request.write_id);
+  out.u8(request.slot);
+  out.u64(request.offset);
+  out.text(request.bytes);
+}
+Result<Request> decode_append(Decoder& in) {
+  AppendRequest request;
+  request.drive = in.u64();
+  request.write_id = in.text();
+  request.slot = in.u8();
+  request.offset = in.u64();
+  request.bytes = in.text();
+  return Request(std::move(request));
+}
+
+void encode(Encoder& out, const FinishRequest& request) {
+  out.u64(request.drive);
+  encode(out, request.name);
+  encode(out, request.spread);
+  out.u64(request.size);
+}
+Result<Request> decode_finish(Decoder& in) {
+  FinishRequest request;
+  request.drive = in.u64();
+  request.name = decode_name(in);
+  request.spread = MR_TRY(decode_spread(in));
+  request.size = in.u64();
+  return Request(std::move(request));
+}
+
+void encode(Encoder& out, const DropRequest& request) {
+  out.u64(request.drive);
+  encode(out, request.name);
+  encode(out, request.spread);
+}
+Result<Request> decode_drop(Decoder& in) {
+  DropRequest request;
+  request.drive = in.u64();
+  request.name = decode_name(in);
+  request.spread = MR_TRY(decode_spread(in));
+  return Request(std::move(request));
+}
+
+void encode(Encoder& out, const ReadRequest& request) {
+  out.u64(request.drive);
+  out.text(request.write_id);
+  out.u8(request.slot);
+  out.u64(request.offset);
+  out.u32(request.size);
+}
+Result<Request> decode_read(Decoder& in) {
+  ReadRequest request;
+  request.drive = in.u64();
+  request.write_id = in.text();
+  request.slot = in.u8();
+  request.offset = in.u64();
+  request.size = in.u32();
+  return Request(std::move(request));
+}
+
+void encode(Encoder& out, const ListRequest& request) {
+  out.u32(request.epoch);
+  out.text(request.bucket);
+  out.text(request.prefix);
+  out.text(request.after);
+  out.u32(request.limit);
+}
+Result<Request> decode_list(Decoder& in) {
+  ListRequest request;
+  request.epoch = in.u32();
+  request.bucket = in.text();
+  request.prefix = in.text();
+  request.after = in.text();
+  request.limit = in.u32();
+  return Request(std::move(request));
+}
+
 using DecodeRequest = Result<Request> (*)(Decoder&);
 // At the positions of the variant.
 constexpr std::array<DecodeRequest, std::variant_size_v<Request>> kDecoders = {
-    decode_prepare, decode_state, decode_mark, decode_complete, decode_commit, decode_find};
+    decode_prepare, decode_state,  decode_mark, decode_complete, decode_commit, decode_find,
+    decode_append,  decode_finish, decode_drop, decode_read,     decode_list};
 
 void encode(Encoder& out, const StateReply& reply) {
   out.u32(static_cast<uint32_t>(reply.drives.size()));
@@ -229,9 +325,47 @@ Result<Reply> decode_done_reply(Decoder&) {
   return Reply(DoneReply{});
 }
 
+void encode(Encoder& out, const BytesReply& reply) {
+  out.text(reply.bytes);
+}
+Result<Reply> decode_bytes_reply(Decoder& in) {
+  return Reply(BytesReply{std::string(in.text())});
+}
+
+void encode(Encoder& out, const ListReply& reply) {
+  out.u8(reply.truncated ? 1 : 0);
+  out.u32(static_cast<uint32_t>(reply.drives.size()));
+  for (const DriveId drive : reply.drives) out.u64(drive);
+  out.u32(static_cast<uint32_t>(reply.entries.size()));
+  for (const ListReply::Entry& entry : reply.entries) {
+    out.text(entry.key);
+    encode(out, entry.version);
+    out.u8(entry.deleted ? 1 : 0);
+    out.u64(entry.size);
+    out.u64(static_cast<uint64_t>(entry.modified_ms));
+    out.text(entry.etag);
+  }
+}
+Result<Reply> decode_list_reply(Decoder& in) {
+  ListReply reply;
+  reply.truncated = in.u8() != 0;
+  for (uint32_t left = in.u32(); left > 0 && in.good(); --left) reply.drives.push_back(in.u64());
+  for (uint32_t left = in.u32(); left > 0 && in.good(); --left) {
+    ListReply::Entry entry;
+    entry.key = in.text();
+    entry.version = decode_version(in);
+    entry.deleted = in.u8() != 0;
+    entry.size = in.u64();
+    entry.modified_ms = static_cast<int64_t>(in.u64());
+    entry.etag = in.text();
+    reply.entries.push_back(std::move(entry));
+  }
+  return Reply(std::move(reply));
+}
+
 using DecodeReply = Result<Reply> (*)(Decoder&);
 constexpr std::array<DecodeReply, std::variant_size_v<Reply>> kReplyDecoders = {
-    decode_state_reply, decode_object_reply, decode_done_reply};
+    decode_state_reply, decode_object_reply, decode_done_reply, decode_bytes_reply, decode_list_reply};
 
 Error decode_error(Decoder& in) {
   const uint8_t code = in.u8();

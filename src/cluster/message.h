@@ -75,8 +75,51 @@ struct FindRequest {
   ObjectName name;
 };
 
+// To a holder: the next bytes of a slice that is being written; with offset 0 the first.
+struct AppendRequest {
+  DriveId drive = 0;
+  std::string write_id;
+  uint8_t slot = 0;
+  uint64_t offset = 0;
+  std::string bytes;
+};
+
+// To a holder: all bytes of the slice were sent; make it durable and enter it as prepared.
+struct FinishRequest {
+  DriveId drive = 0;
+  ObjectName name;
+  store::Spread spread;
+  uint64_t size = 0;  // of the slice
+};
+
+// To a holder: the write will not be committed; forget its slice.
+struct DropRequest {
+  DriveId drive = 0;
+  ObjectName name;
+  store::Spread spread;
+};
+
+// To a holder: some bytes of a slice.
+struct ReadRequest {
+  DriveId drive = 0;
+  std::string write_id;
+  uint8_t slot = 0;
+  uint64_t offset = 0;
+  uint32_t size = 0;
+};
+
+// To a node: what all its drives know of the keys of a bucket, in their order.
+struct ListRequest {
+  uint32_t epoch = 0;
+  std::string bucket;
+  std::string prefix;
+  std::string after;
+  uint32_t limit = 0;
+};
+
 using Request =
-    std::variant<PrepareRequest, StateRequest, MarkRequest, CompleteRequest, CommitRequest, FindRequest>;
+    std::variant<PrepareRequest, StateRequest, MarkRequest, CompleteRequest, CommitRequest, FindRequest,
+                 AppendRequest, FinishRequest, DropRequest, ReadRequest, ListRequest>;
 
 // The drives that were asked about and are in service.
 struct StateReply {
@@ -91,8 +134,24 @@ struct ObjectReply {
   std::optional<store::Record> record;
 };
 struct DoneReply {};
+struct BytesReply {
+  std::string bytes;
+};
+struct ListReply {
+  struct Entry {
+    std::string key;
+    store::Version version;
+    bool deleted = false;
+    uint64_t size = 0;
+    int64_t modified_ms = 0;
+    std::string etag;
+  };
+  std::vector<Entry> entries;   // by key; the newest mark that the node knows
+  std::vector<DriveId> drives;  // that were looked at
+  bool truncated = false;       // more follow the last entry
+};
 
-using Reply = std::variant<StateReply, ObjectReply, DoneReply>;
+using Reply = std::variant<StateReply, ObjectReply, DoneReply, BytesReply, ListReply>;
 
 std::string encode_request(const Request& request);
 Result<Request> decode_request(std::string_view bytes);

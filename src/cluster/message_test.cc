@@ -56,6 +56,30 @@ TEST(MessageTest, RequestsArriveAsTheyWereSent) {
   EXPECT_FALSE(arrived.condition.only_if_size);
 }
 
+TEST(MessageTest, BulkRequestsArriveAsTheyWereSent) {
+  const auto append = sent(AppendRequest{5, "id", 2, 1 << 20, "more"});
+  EXPECT_EQ(append.offset, 1u << 20);
+  EXPECT_EQ(append.bytes, "more");
+  EXPECT_EQ(sent(FinishRequest{5, kName, some_record().spread, 99}).size, 99u);
+  EXPECT_EQ(sent(DropRequest{5, kName, some_record().spread}).spread, some_record().spread);
+  const auto read = sent(ReadRequest{5, "id", 3, 7, 8});
+  EXPECT_EQ(read.slot, 3);
+  EXPECT_EQ(read.size, 8u);
+  const auto list = sent(ListRequest{4, "b", "p", "a", 10});
+  EXPECT_EQ(list.prefix, "p");
+  EXPECT_EQ(list.after, "a");
+
+  ListReply page{{{"k", {1, 2, 3}, true, 4, -5, "e"}}, {7, 8}, true};
+  const Reply arrived = decode_reply(encode_reply(Reply(page))).take();
+  const ListReply& again = std::get<ListReply>(arrived);
+  ASSERT_EQ(again.entries.size(), 1u);
+  EXPECT_EQ(again.entries[0].version, (store::Version{1, 2, 3}));
+  EXPECT_EQ(again.entries[0].modified_ms, -5);
+  EXPECT_TRUE(again.entries[0].deleted);
+  EXPECT_TRUE(again.truncated);
+  EXPECT_EQ(again.drives, page.drives);
+}
+
 TEST(MessageTest, RepliesAndErrorsArriveAsTheyWereSent) {
   Ledger ledger;
   ledger.prepared.push_back({some_record().spread, "small"});

@@ -16,9 +16,7 @@ class Process final : public Strand, public Peers, public Membership, public She
         name_(std::move(name)),
         drives_(drives),
         maps_(world.newest_maps()),
-        holder_(*this, *this),
-        home_(*this, *this, *this, holder_),
-        requester_(*this, *this, *this) {}
+        protocol_({*this, *this, *this, *this}) {}
 
   void start() {
     renew();
@@ -26,21 +24,7 @@ class Process final : public Strand, public Peers, public Membership, public She
   }
   void end() { ended_ = true; }
 
-  Requester& requester() { return requester_; }
-
-  void handle(const Request& request, Done<Reply> done) {
-    struct Dispatch {
-      Process& self;
-      Done<Reply> done;
-      void operator()(const PrepareRequest& one) { self.holder_.prepare(one, done); }
-      void operator()(const StateRequest& one) { self.holder_.tell(one, done); }
-      void operator()(const MarkRequest& one) { self.holder_.mark(one, done); }
-      void operator()(const CompleteRequest& one) { self.holder_.complete(one, done); }
-      void operator()(const CommitRequest& one) { self.home_.commit(one, done); }
-      void operator()(const FindRequest& one) { self.home_.find(one, done); }
-    };
-    std::visit(Dispatch{*this, std::move(done)}, request);
-  }
+  Protocol& protocol() { return protocol_; }
 
   // Strand.
   void post(std::function<void()> work) override { after(0, std::move(work)); }
@@ -134,7 +118,7 @@ class Process final : public Strand, public Peers, public Membership, public She
     const auto newest = world_.newest_maps();
     if (newest->back()->epoch() <= maps_->back()->epoch()) return;
     maps_ = newest;
-    home_.adopt_map();
+    protocol_.adopt_map();
   }
 
   World& world_;
@@ -144,9 +128,7 @@ class Process final : public Strand, public Peers, public Membership, public She
   std::shared_ptr<const Maps> maps_;
   uint64_t lease_end_ = 0;
   bool ended_ = false;
-  Holder holder_;
-  Home home_;
-  Requester requester_;
+  Protocol protocol_;
 };
 
 Node::Node(World& world, uint32_t number) : world_(world), number_(number) {
@@ -188,12 +170,12 @@ void Node::handle(const std::string& request, std::function<void(std::string)> a
   if (!is_up()) return;
   Result<Request> decoded = decode_request(request);
   MR_ASSERT(decoded);
-  process_->handle(*decoded,
-                   [answer = std::move(answer)](Result<Reply> reply) { answer(encode_reply(reply)); });
+  process_->protocol().handle(
+      decoded.take(), [answer = std::move(answer)](Result<Reply> reply) { answer(encode_reply(reply)); });
 }
 
 Requester& Node::requester() {
-  return process_->requester();
+  return process_->protocol().requester();
 }
 
 }  // namespace millrace::cluster::simulation

@@ -9,10 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "cluster/holder.h"
-#include "cluster/home.h"
 #include "cluster/peers.h"
-#include "cluster/requester.h"
+#include "cluster/protocol.h"
 #include "cluster/simulation/world.h"
 
 namespace millrace::cluster::simulation {

@@ -1,0 +1,42 @@
+// Protocol: everything one node does about keys: as holder, as home, and for those who ask it. On its strand.
+#pragma once
+
+#include "cluster/holder.h"
+#include "cluster/home.h"
+#include "cluster/message.h"
+#include "cluster/peers.h"
+#include "cluster/requester.h"
+
+namespace millrace::cluster {
+
+// They outlive the protocol.
+struct Surroundings {
+  Strand& strand;
+  Peers& peers;
+  Membership& membership;
+  Shelf& shelf;
+};
+
+class Protocol {
+ public:
+  explicit Protocol(Surroundings around)
+      : holder_(around.shelf, around.membership),
+        home_(around.strand, around.peers, around.membership, holder_),
+        requester_(around.strand, around.peers, around.membership) {}
+
+  // A request of a peer about a key; kUnsupported for those that move bytes (cluster/slice_service.h).
+  void handle(Request request, Done<Reply> done);
+  void adopt_map() { home_.adopt_map(); }
+  Requester& requester() { return requester_; }
+  Holder& holder() { return holder_; }
+
+ private:
+  Holder holder_;
+  Home home_;
+  Requester requester_;
+};
+
+// Whether it moves bytes or goes over many keys: such requests are not for the strand.
+bool is_bulk(const Request& request);
+
+}  // namespace millrace::cluster
