@@ -333,7 +333,7 @@ Result<Reply> decode_bytes_reply(Decoder& in) {
 }
 
 void encode(Encoder& out, const ListReply& reply) {
-  out.u8(reply.truncated ? 1 : 0);
+  out.text(reply.reached);
   out.u32(static_cast<uint32_t>(reply.drives.size()));
   for (const DriveId drive : reply.drives) out.u64(drive);
   out.u32(static_cast<uint32_t>(reply.entries.size()));
@@ -348,7 +348,7 @@ void encode(Encoder& out, const ListReply& reply) {
 }
 Result<Reply> decode_list_reply(Decoder& in) {
   ListReply reply;
-  reply.truncated = in.u8() != 0;
+  reply.reached = in.text();
   for (uint32_t left = in.u32(); left > 0 && in.good(); --left) reply.drives.push_back(in.u64());
   for (uint32_t left = in.u32(); left > 0 && in.good(); --left) {
     ListReply::Entry entry;

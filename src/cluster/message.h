@@ -148,7 +148,7 @@ struct ListReply {
   };
   std::vector<Entry> entries;   // by key; the newest mark that the node knows
   std::vector<DriveId> drives;  // that were looked at
-  bool truncated = false;       // more follow the last entry
+  std::string reached;          // nothing is missing up to this key; empty: to the end
 };
 
 using Reply = std::variant<StateReply, ObjectReply, DoneReply, BytesReply, ListReply>;

@@ -69,14 +69,14 @@ TEST(MessageTest, BulkRequestsArriveAsTheyWereSent) {
   EXPECT_EQ(list.prefix, "p");
   EXPECT_EQ(list.after, "a");
 
-  ListReply page{{{"k", {1, 2, 3}, true, 4, -5, "e"}}, {7, 8}, true};
+  ListReply page{{{"k", {1, 2, 3}, true, 4, -5, "e"}}, {7, 8}, "k"};
   const Reply arrived = decode_reply(encode_reply(Reply(page))).take();
   const ListReply& again = std::get<ListReply>(arrived);
   ASSERT_EQ(again.entries.size(), 1u);
   EXPECT_EQ(again.entries[0].version, (store::Version{1, 2, 3}));
   EXPECT_EQ(again.entries[0].modified_ms, -5);
   EXPECT_TRUE(again.entries[0].deleted);
-  EXPECT_TRUE(again.truncated);
+  EXPECT_EQ(again.reached, "k");
   EXPECT_EQ(again.drives, page.drives);
 }
 

@@ -1,0 +1,152 @@
+// Appends, reads and lists, on workers.
+#include "cluster/slice_service.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/clock.h"
+#include "base/fault.h"
+#include "cluster/slice_shelf.h"
+#include "store/coding.h"
+#include "store/waiting.h"
+
+namespace millrace::cluster {
+
+void SliceService::run(std::function<Result<Reply>()> work, Done<Reply> done) {
+  const auto kept = std::make_shared<Done<Reply>>(std::move(done));
+  if (!workers_.submit([work = std::move(work), kept] { (*kept)(work()); }))
+    (*kept)(make_error(Code::kUnavailable, "too many calls are waiting for the drives"));
+}
+
+void SliceService::append(AppendRequest request, Done<Reply> done) {
+  run([this, request = std::move(request)] { return append_now(request); }, std::move(done));
+}
+
+void SliceService::finish(FinishRequest request, Done<Reply> done) {
+  const auto kept = std::make_shared<Done<Reply>>(std::move(done));
+  run(
+      [this, request, kept]() -> Result<Reply> {
+        MR_TRY(finish_now(request));
+        return Reply(DoneReply{});
+      },
+      [this, request, kept](Result<Reply> finished) {
+        if (!finished) return (*kept)(finished.take_error());
+        MR_FAULT("cluster.slice");
+        enter_(request.drive, request.name, {request.spread, ""}, [kept](Status entered) {
+          if (!entered) return (*kept)(entered.take_error());
+          (*kept)(Reply(DoneReply{}));
+        });
+      });
+}
+
+void SliceService::read(ReadRequest request, Done<Reply> done) {
+  run([this, request = std::move(request)] { return read_now(request); }, std::move(done));
+}
+
+void SliceService::list(ListRequest request, Done<Reply> done) {
+  run([this, request = std::move(request)] { return list_now(request); }, std::move(done));
+}
+
+void SliceService::forget_silent(uint64_t now) {
+  std::erase_if(incoming_, [&](const auto& entry) { return entry.second->last_us + kPatienceUs < now; });
+}
+
+Result<std::shared_ptr<SliceService::Incoming>> SliceService::begin(const AppendRequest& request,
+                                                                    const Name& name) {
+  const auto incoming = std::make_shared<Incoming>();
+  incoming->last_us = steady_us();
+  {
+    const MutexLock lock(incoming->mutex);
+    incoming->writer =
+        MR_TRY(slices_.put(request.drive, slice_name(request.write_id, request.slot), std::nullopt));
+  }
+  const MutexLock lock(mutex_);
+  forget_silent(incoming->last_us);
+  if (incoming_.size() >= kMostIncoming)
+    return make_error(Code::kUnavailable, "too many slices are being written");
+  incoming_[name] = incoming;
+  return incoming;
+}
+
+std::shared_ptr<SliceService::Incoming> SliceService::find(const Name& name) {
+  const MutexLock lock(mutex_);
+  const auto found = incoming_.find(name);
+  return found == incoming_.end() ? nullptr : found->second;
+}
+
+Result<Reply> SliceService::append_now(const AppendRequest& request) {
+  const Name name(request.drive, slice_name(request.write_id, request.slot));
+  const std::shared_ptr<Incoming> incoming = request.offset == 0 ? MR_TRY(begin(request, name)) : find(name);
+  if (incoming == nullptr)
+    return make_error(Code::kUnavailable, "the beginning of slice {} is not here", name.second);
+  const MutexLock lock(incoming->mutex);
+  if (incoming->bytes != request.offset) {
+    return make_error(Code::kInvalid, "slice {} has {} bytes, not {}", name.second, incoming->bytes,
+                      request.offset);
+  }
+  MR_TRY(store::fill(*incoming->writer, request.bytes));
+  incoming->bytes += request.bytes.size();
+  incoming->last_us = steady_us();
+  return Reply(DoneReply{});
+}
+
+Status SliceService::finish_now(const FinishRequest& request) {
+  const Name name(request.drive, slice_name(request.spread.write_id, request.spread.slot));
+  std::shared_ptr<Incoming> incoming;
+  {
+    const MutexLock lock(mutex_);
+    const auto found = incoming_.find(name);
+    if (found == incoming_.end())
+      return make_error(Code::kUnavailable, "the bytes of slice {} are not here", name.second);
+    incoming = std::move(found->second);
+    incoming_.erase(found);
+  }
+  const MutexLock lock(incoming->mutex);
+  if (incoming->bytes != request.size) {
+    return make_error(Code::kInvalid, "slice {} has {} bytes, not {}", name.second, incoming->bytes,
+                      request.size);
+  }
+  store::Writer& writer = *incoming->writer;
+  const auto finished = store::wait_for<store::ObjectPointer>(
+      [&](Done<store::ObjectPointer> done) { writer.finish({}, std::move(done)); });
+  return finished ? Status() : Status(finished.error().copy());
+}
+
+Result<Reply> SliceService::read_now(const ReadRequest& request) {
+  if (request.size > kMostReadBytes) return make_error(Code::kTooLarge, "{} bytes at once", request.size);
+  const store::ObjectPointer slice = MR_TRY(slices_.get(slice_name(request.write_id, request.slot)));
+  store::WaitingReader reader(slice, slice->is_inline() ? nullptr : slices_.open(slice));
+  return Reply(BytesReply{MR_TRY(reader.read(request.offset, request.size))});
+}
+
+Result<Reply> SliceService::list_now(const ListRequest& request) {
+  const store::Slices::Range range{request.bucket, request.prefix, request.after,
+                                   std::min(request.limit, kMostListed)};
+  std::map<std::string, ListReply::Entry> entries;
+  ListReply reply;
+  const auto reach = [&](const std::string& key) {
+    if (reply.reached.empty() || key < reply.reached) reply.reached = key;
+  };
+  for (const store::Slices::OwnDrive& drive : slices_.drives()) {
+    if (!slices_.in_service(drive.hash)) continue;
+    const auto rows = MR_TRY(slices_.list_ledgers(drive.hash, range));
+    if (rows.size() == range.limit) reach(rows.back().key);
+    for (const store::Slices::LedgerRow& row : rows) {
+      store::Decoder in(row.value);
+      const Ledger ledger = MR_TRY(decode_ledger(in).within(request.bucket + "/" + row.key));
+      if (!ledger.mark) continue;
+      const store::Record& record = ledger.mark->record;
+      ListReply::Entry& entry = entries[row.key];
+      if (entry.version > record.version) continue;
+      entry = {row.key, record.version, record.deleted, record.size, record.modified_ms, record.etag};
+    }
+    reply.drives.push_back(drive.hash);
+  }
+  for (auto& [key, entry] : entries) {
+    if (!reply.reached.empty() && key > reply.reached) break;
+    reply.entries.push_back(std::move(entry));
+  }
+  return Reply(std::move(reply));
+}
+
+}  // namespace millrace::cluster

@@ -1,0 +1,101 @@
+// Ledgers and promises on their way to the drives.
+#include "cluster/slice_shelf.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "base/file.h"
+#include "base/number.h"
+#include "base/text.h"
+#include "net/digest.h"
+#include "store/coding.h"
+#include "store/waiting.h"
+
+namespace millrace::cluster {
+
+std::string slice_name(std::string_view write_id, unsigned slot) {
+  return fmt::format("{}.{}", net::to_hex(write_id), slot);
+}
+
+Result<std::unique_ptr<SliceShelf>> SliceShelf::open(Strand& strand, store::Slices& slices, Workers& workers,
+                                                     std::string promise_file) {
+  std::unique_ptr<SliceShelf> shelf(new SliceShelf(strand, slices, workers, std::move(promise_file)));
+  if (!file_exists(shelf->promise_file_)) return shelf;
+  constexpr uint64_t kMostBytes = 64;
+  const std::string text = MR_TRY(read_file(shelf->promise_file_, kMostBytes));
+  const auto epoch = parse_number<uint32_t>(trim(text, " \t\n"));
+  if (!epoch) return make_error(Code::kCorrupt, "{} does not hold an epoch", shelf->promise_file_);
+  shelf->promised_ = *epoch;
+  return shelf;
+}
+
+template <typename T>
+void SliceShelf::run(std::function<Result<T>()> work, Done<T> done) {
+  const auto kept = std::make_shared<Done<T>>(std::move(done));
+  const auto answer = [this, kept](Result<T> result) {
+    const auto shared = std::make_shared<Result<T>>(std::move(result));
+    strand_.post([kept, shared] { (*kept)(std::move(*shared)); });
+  };
+  if (!workers_.submit([work = std::move(work), answer] { answer(work()); }))
+    answer(make_error(Code::kUnavailable, "too many calls are waiting for the drives"));
+}
+
+bool SliceShelf::in_service(DriveId drive) const {
+  return slices_.in_service(drive);
+}
+
+void SliceShelf::read(DriveId drive, const ObjectName& name, Done<Ledger> done) {
+  run<Ledger>(
+      [this, drive, name]() -> Result<Ledger> {
+        const auto found = MR_TRY(slices_.find_ledger(drive, name.bucket, name.key));
+        if (!found) return Ledger();
+        store::Decoder in(*found);
+        return decode_ledger(in).within(fmt::format("{}/{}", name.bucket, name.key));
+      },
+      std::move(done));
+}
+
+void SliceShelf::write(DriveId drive, const ObjectName& name, const Ledger& ledger, Haste haste,
+                       Done<void> done) {
+  store::Encoder out;
+  if (!ledger.is_empty()) encode_ledger(out, ledger);
+  const store::Sync sync = haste == Haste::kDurable ? store::Sync::kYes : store::Sync::kNo;
+  run<void>([this, drive, name, bytes = std::move(out).take(),
+             sync] { return slices_.write_ledger(drive, name.bucket, name.key, bytes, sync); },
+            std::move(done));
+}
+
+void SliceShelf::put_slice(DriveId drive, const store::Spread& spread, std::string bytes, Done<void> done) {
+  run<void>(
+      [this, drive, spread, bytes = std::move(bytes)]() -> Status {
+        const auto writer =
+            MR_TRY(slices_.put(drive, slice_name(spread.write_id, spread.slot), bytes.size()));
+        MR_TRY(store::fill(*writer, bytes));
+        MR_TRY(store::wait_for<store::ObjectPointer>(
+            [&](Done<store::ObjectPointer> finished) { writer->finish({}, std::move(finished)); }));
+        return {};
+      },
+      std::move(done));
+}
+
+void SliceShelf::drop_slice(DriveId, const store::Spread& spread) {
+  strand_.after(kKeepReplacedUs, [this, name = slice_name(spread.write_id, spread.slot)] {
+    slices_.remove(name, [](Status) {});
+  });
+}
+
+void SliceShelf::promise(uint32_t epoch, Done<void> done) {
+  run<void>(
+      [this, epoch]() -> Status {
+        if (epoch <= promised_) return {};
+        MR_TRY(write_file_atomically(promise_file_, fmt::format("{}\n", epoch)));
+        uint32_t known = promised_;
+        while (known < epoch && !promised_.compare_exchange_weak(known, epoch)) {
+        }
+        return {};
+      },
+      std::move(done));
+}
+
+}  // namespace millrace::cluster

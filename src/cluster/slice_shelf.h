@@ -1,0 +1,55 @@
+// SliceShelf: the protocol's drives, on the store of this machine.
+//
+// Ledgers are read and written by workers, so that the strand never waits for a drive; RocksDB makes one
+// flush of many. The promised epoch is a file of the node. Thread-safe where Shelf is not bound to the
+// strand.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "base/workers.h"
+#include "cluster/peers.h"
+#include "store/slices.h"
+
+namespace millrace::cluster {
+
+// The local name of a slice: never used twice.
+std::string slice_name(std::string_view write_id, unsigned slot);
+
+class SliceShelf final : public Shelf {
+ public:
+  // A slice that was replaced stays readable for so long.
+  static constexpr uint64_t kKeepReplacedUs = 60'000'000;
+
+  // `promise_file` keeps the promised epoch.
+  static Result<std::unique_ptr<SliceShelf>> open(Strand& strand, store::Slices& slices, Workers& workers,
+                                                  std::string promise_file);
+
+  bool in_service(DriveId drive) const override;
+  void read(DriveId drive, const ObjectName& name, Done<Ledger> done) override;
+  void write(DriveId drive, const ObjectName& name, const Ledger& ledger, Haste haste,
+             Done<void> done) override;
+  void put_slice(DriveId drive, const store::Spread& spread, std::string bytes, Done<void> done) override;
+  void drop_slice(DriveId drive, const store::Spread& spread) override;
+  uint32_t promised() const override { return promised_; }
+  void promise(uint32_t epoch, Done<void> done) override;
+
+ private:
+  SliceShelf(Strand& strand, store::Slices& slices, Workers& workers, std::string promise_file)
+      : strand_(strand), slices_(slices), workers_(workers), promise_file_(std::move(promise_file)) {}
+  // Runs on a worker, answers on the strand.
+  template <typename T>
+  void run(std::function<Result<T>()> work, Done<T> done);
+
+  Strand& strand_;
+  store::Slices& slices_;
+  Workers& workers_;
+  const std::string promise_file_;
+  std::atomic<uint32_t> promised_ = 0;
+};
+
+}  // namespace millrace::cluster
