@@ -32,6 +32,7 @@ void encode_spread(Encoder& out, const Spread& spread) {
   out.u8(spread.k);
   out.u8(spread.m);
   out.u8(spread.slot);
+  out.u32(spread.cell);
   out.text(spread.write_id);
   out.u8(static_cast<uint8_t>(spread.holders.size()));
   for (const uint64_t holder : spread.holders) out.u64(holder);
@@ -42,11 +43,13 @@ Result<Spread> decode_spread(Decoder& in) {
   spread.k = in.u8();
   spread.m = in.u8();
   spread.slot = in.u8();
+  spread.cell = in.u32();
   spread.write_id = in.text();
   for (uint8_t left = in.u8(); left > 0 && in.good(); --left) spread.holders.push_back(in.u64());
   const size_t slices = size_t{spread.k} + spread.m;
   if (spread.k == 0 || slices > kMaxSlices || spread.slot >= slices)
     return broken("its slices are impossible");
+  if (spread.k > 1 && spread.cell == 0) return broken("its slices have no cells");
   if (spread.holders.size() > slices) return broken("it has more holders than slices");
   if (!spread.write_id.empty() && spread.write_id.size() != kWriteIdBytes)
     return broken("its write id is none");

@@ -46,6 +46,7 @@ struct Spread {
   uint8_t k = 1;
   uint8_t m = 0;
   uint8_t slot = 0;               // which slice the record's bytes are
+  uint32_t cell = 0;              // bytes of the object that lie together in one slice; 0 where k is 1
   std::string write_id;           // random, the same for all slices of one write: slices of two never mix
   std::vector<uint64_t> holders;  // hashes of the drives' ids, by slot
   bool operator==(const Spread&) const = default;

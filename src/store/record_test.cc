@@ -47,7 +47,7 @@ TEST(RecordTest, ComesBackAsItWas) {
 Record some_slice() {
   Record record = some_record();
   record.version = {3, 77, 9};
-  record.spread = {4, 2, 5, "0123456789abcdef", {11, 12, 13, 14, 15, 16}};
+  record.spread = {4, 2, 5, 1 << 20, "0123456789abcdef", {11, 12, 13, 14, 15, 16}};
   return record;
 }
 
@@ -62,7 +62,7 @@ TEST(RecordTest, ASliceKnowsItsEpochItsWriteAndItsHolders) {
 
 TEST(RecordTest, OneCopyOnOneMachinePaysForNoneOfThat) {
   Record slice = some_slice();
-  const size_t spread_bytes = 3 + 4 + kWriteIdBytes + 1 + 6 * 8;
+  const size_t spread_bytes = 3 + 4 + 4 + kWriteIdBytes + 1 + 6 * 8;
   const size_t epoch_bytes = 8;
   EXPECT_EQ(encode_record(slice).size(), encode_record(some_record()).size() + spread_bytes + epoch_bytes);
 }
@@ -75,6 +75,7 @@ TEST(RecordTest, ImpossibleSlicesAreRefused) {
   };
   EXPECT_FALSE(changed([](Spread& spread) { spread.k = 0; }));
   EXPECT_FALSE(changed([](Spread& spread) { spread.slot = 6; }));
+  EXPECT_FALSE(changed([](Spread& spread) { spread.cell = 0; }));
   EXPECT_FALSE(changed([](Spread& spread) { spread.k = 63; }));
   EXPECT_FALSE(changed([](Spread& spread) { spread.write_id = "short"; }));
   EXPECT_FALSE(changed([](Spread& spread) { spread.holders.push_back(17); }));

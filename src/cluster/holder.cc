@@ -1,0 +1,195 @@
+// Reads a ledger, judges, writes it durably, answers.
+#include "cluster/holder.h"
+
+#include <algorithm>
+
+#include "base/fault.h"
+#include "cluster/reasons.h"
+
+namespace millrace::cluster {
+
+namespace {
+
+Error old_epoch(uint32_t asked, uint32_t known) {
+  return make_error(kOldEpoch, "epoch {} is over, {} has begun", asked, known);
+}
+
+// Ends the turn, then answers.
+template <typename T>
+Done<T> ending(std::function<void()> finished, Done<T> done) {
+  return [finished = std::move(finished), done = std::move(done)](Result<T> result) {
+    finished();
+    done(std::move(result));
+  };
+}
+
+Done<void> with_reply(Done<Reply> done) {
+  return [done = std::move(done)](Status status) {
+    if (!status) return done(status.take_error());
+    done(Reply(DoneReply{}));
+  };
+}
+
+}  // namespace
+
+uint32_t Holder::promised() const {
+  return std::max(promising_, shelf_.promised());
+}
+
+void Holder::in_turn(Place place, Work work) {
+  auto& queue = turns_[place];
+  queue.push_back(std::move(work));
+  if (queue.size() == 1) run_next(place);
+}
+
+void Holder::run_next(const Place& place) {
+  const Work work = turns_.at(place).front();
+  work([this, place] {
+    const auto found = turns_.find(place);
+    found->second.pop_front();
+    if (found->second.empty()) {
+      turns_.erase(found);
+    } else {
+      run_next(place);
+    }
+  });
+}
+
+void Holder::prepare(PrepareRequest request, Done<Reply> done) {
+  const DriveId drive = request.drive;
+  if (!shelf_.in_service(drive))
+    return done(make_error(Code::kUnavailable, "drive {:016x} is not in service", drive));
+  shelf_.put_slice(drive, request.spread, std::move(request.bytes),
+                   [this, drive, name = request.name, spread = request.spread,
+                    done = std::move(done)](Status put) mutable {
+                     if (!put) return done(put.take_error());
+                     enter(drive, name, spread, with_reply(std::move(done)));
+                   });
+}
+
+void Holder::enter(DriveId drive, const ObjectName& name, const store::Spread& spread, Done<void> done) {
+  in_turn({drive, name}, [=, this](std::function<void()> finished) {
+    Done<void> end = ending(std::move(finished), done);
+    shelf_.read(drive, name, [=, this](Result<Ledger> read) {
+      if (!read) return end(read.take_error());
+      Ledger ledger = read.take();
+      if (ledger.has_slice(spread.write_id)) return end({});
+      if (ledger.prepared.size() >= Ledger::kMaxPrepared)
+        return end(
+            make_error(Code::kUnavailable, "{}/{}: too many writes are under way", name.bucket, name.key));
+      ledger.prepared.push_back(spread);
+      MR_FAULT("cluster.prepared");
+      shelf_.write(drive, name, ledger, Shelf::Haste::kDurable, end);
+    });
+  });
+}
+
+void Holder::tell(StateRequest request, Done<Reply> done) {
+  const bool sync = request.purpose == StateRequest::Purpose::kSync;
+  const uint32_t known = std::max(promised(), membership_.maps()->back()->epoch());
+  const auto shared = std::make_shared<const StateRequest>(std::move(request));
+  if (shared->epoch > membership_.maps()->back()->epoch()) membership_.look_again();
+  if (!sync) {
+    // A reader with an old map would look in the wrong place; and whoever lost his lease may be overtaken.
+    if (shared->epoch < known) return done(old_epoch(shared->epoch, known));
+    if (!membership_.has_lease() && !broken("no-fence")) {
+      return done(make_error(kNotHome, "this node has lost its lease"));
+    }
+    return tell_all(shared, std::move(done));
+  }
+  if (broken("no-promise")) return tell_all(shared, std::move(done));
+  if (shared->epoch < promised()) return done(old_epoch(shared->epoch, promised()));
+  if (shared->epoch == shelf_.promised()) return tell_all(shared, std::move(done));
+  promising_ = std::max(promising_, shared->epoch);
+  shelf_.promise(shared->epoch, [this, shared, done = std::move(done)](Status status) {
+    if (!status) return done(status.take_error());
+    tell_all(shared, done);
+  });
+}
+
+void Holder::tell_all(std::shared_ptr<const StateRequest> request, Done<Reply> done) {
+  struct Gathering {
+    StateReply reply;
+    size_t left = 0;
+  };
+  const auto gathering = std::make_shared<Gathering>();
+  std::vector<DriveId> drives;
+  for (const DriveId drive : request->drives) {
+    if (shelf_.in_service(drive)) drives.push_back(drive);
+  }
+  if (drives.empty()) return done(Reply(StateReply{}));
+  gathering->left = drives.size();
+  for (const DriveId drive : drives) {
+    in_turn({drive, request->name}, [=, this](std::function<void()> finished) {
+      shelf_.read(drive, request->name, [=](Result<Ledger> read) {
+        finished();
+        // A drive that cannot be read counts as one that is not there.
+        if (read) gathering->reply.drives.push_back({drive, read.take()});
+        if (--gathering->left == 0) done(Reply(std::move(gathering->reply)));
+      });
+    });
+  }
+}
+
+void Holder::mark(MarkRequest request, Done<Reply> done) {
+  const auto shared = std::make_shared<const MarkRequest>(std::move(request));
+  if (!shelf_.in_service(shared->drive))
+    return done(make_error(Code::kUnavailable, "drive {:016x} is not in service", shared->drive));
+  in_turn({shared->drive, shared->name}, [=, this](std::function<void()> finished) {
+    Done<Reply> end = ending(std::move(finished), done);
+    if (shared->epoch < promised() && !broken("no-promise")) return end(old_epoch(shared->epoch, promised()));
+    shelf_.read(shared->drive, shared->name, [=, this](Result<Ledger> read) {
+      if (!read) return end(read.take_error());
+      mark_now(*shared, read.take(), end);
+    });
+  });
+}
+
+void Holder::mark_now(const MarkRequest& request, Ledger ledger, Done<Reply> done) {
+  const store::Record& record = request.record;
+  const store::Spread& spread = record.spread;
+  const auto refuse = [&](std::string_view why) {
+    done(make_error(kMarkRefused, "{}/{}: {}", request.name.bucket, request.name.key, why));
+  };
+  if (ledger.mark && ledger.mark->record.version > record.version) return refuse("a newer write was marked");
+  if (ledger.mark && ledger.mark->record.version == record.version) return done(Reply(DoneReply{}));
+  const bool has_slice = !record.deleted && ledger.has_slice(spread.write_id);
+  if (!request.pointer && !has_slice && !record.deleted && !broken("mark-without-all-slices"))
+    return refuse("the slice to be marked is not here");
+
+  const std::optional<Mark> old = std::exchange(ledger.mark, Mark{record, false, has_slice});
+  const auto own = std::ranges::find(spread.holders, request.drive);
+  if (own != spread.holders.end())
+    ledger.mark->record.spread.slot = static_cast<uint8_t>(own - spread.holders.begin());
+  std::erase_if(ledger.prepared,
+                [&](const store::Spread& slice) { return slice.write_id == spread.write_id; });
+  if (broken("forget-tombstone") && record.deleted) ledger.mark.reset();
+  const auto replaced = old && old->has_slice && old->record.spread.write_id != spread.write_id
+                            ? std::optional(old->record.spread)
+                            : std::nullopt;
+  MR_FAULT("cluster.marked");
+  shelf_.write(request.drive, request.name, ledger, Shelf::Haste::kDurable,
+               [this, drive = request.drive, replaced, done = std::move(done)](Status written) {
+                 if (!written) return done(written.take_error());
+                 if (replaced) shelf_.drop_slice(drive, *replaced);
+                 done(Reply(DoneReply{}));
+               });
+}
+
+void Holder::complete(CompleteRequest request, Done<Reply> done) {
+  const auto shared = std::make_shared<const CompleteRequest>(std::move(request));
+  if (!shelf_.in_service(shared->drive)) return done(Reply(DoneReply{}));
+  in_turn({shared->drive, shared->name}, [=, this](std::function<void()> finished) {
+    Done<void> end = ending(std::move(finished), with_reply(done));
+    shelf_.read(shared->drive, shared->name, [=, this](Result<Ledger> read) {
+      if (!read) return end(read.take_error());
+      Ledger ledger = read.take();
+      if (!ledger.mark || ledger.mark->record.version != shared->version || ledger.mark->complete)
+        return end({});
+      ledger.mark->complete = true;
+      shelf_.write(shared->drive, shared->name, ledger, Shelf::Haste::kLazy, end);
+    });
+  });
+}
+
+}  // namespace millrace::cluster

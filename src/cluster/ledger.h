@@ -1,0 +1,47 @@
+// Ledger: what one drive knows of one key: slices that are prepared, and the newest mark.
+//
+// A mark says that a write was committed. It carries the object's whole record, so that every holder can
+// answer HEAD and list. Values; docs/formats/slices.md has the encoding.
+#pragma once
+
+#include <compare>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "store/coding.h"
+#include "store/record.h"
+
+namespace millrace::cluster {
+
+struct ObjectName {
+  std::string bucket;
+  std::string key;
+  auto operator<=>(const ObjectName&) const = default;
+};
+
+struct Mark {
+  store::Record record;    // with version and spread; a tombstone where it says deleted
+  bool complete = false;   // enough holders have this mark: no commit is left to be finished
+  bool has_slice = false;  // false: a pointer, the slices are with the spread's holders
+  bool operator==(const Mark&) const = default;
+};
+
+struct Ledger {
+  static constexpr size_t kMaxPrepared = 64;
+
+  std::vector<store::Spread>
+      prepared;  // durable slices of writes that are not committed, or not known as such
+  std::optional<Mark> mark;
+
+  bool is_empty() const { return prepared.empty() && !mark; }
+  bool has_slice(std::string_view write_id) const;
+  bool operator==(const Ledger&) const = default;
+};
+
+void encode_ledger(store::Encoder& out, const Ledger& ledger);
+Result<Ledger> decode_ledger(store::Decoder& in);
+
+}  // namespace millrace::cluster

@@ -1,0 +1,295 @@
+// The encoding of messages between nodes: docs/formats/peer-messages.md.
+#include "cluster/message.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "cluster/reasons.h"
+#include "store/coding.h"
+#include "store/reasons.h"
+
+namespace millrace::cluster {
+
+namespace {
+
+using store::Decoder;
+using store::Encoder;
+
+constexpr uint8_t kFormat = 1;
+constexpr size_t kMaxDrives = 4096;
+constexpr uint8_t kError = 255;  // in place of a reply's kind
+
+// Reasons that whoever asked acts on.
+constexpr std::array<const Reason*, 10> kReasons = {&kOldEpoch,
+                                                    &kNotHome,
+                                                    &kUndecided,
+                                                    &kHoldersChanged,
+                                                    &kOutcomeUnknown,
+                                                    &kMarkRefused,
+                                                    &store::kNoSuchBucket,
+                                                    &store::kNoSuchObject,
+                                                    &store::kConditionFailed,
+                                                    &store::kBucketNotEmpty};
+
+Error broken(std::string_view why) {
+  return make_error(Code::kCorrupt, "peer message: {}", why);
+}
+
+void encode(Encoder& out, const ObjectName& name) {
+  out.text(name.bucket);
+  out.text(name.key);
+}
+ObjectName decode_name(Decoder& in) {
+  ObjectName name;
+  name.bucket = in.text();
+  name.key = in.text();
+  return name;
+}
+
+void encode(Encoder& out, const store::Record& record) {
+  out.text(store::encode_record(record));
+}
+Result<store::Record> decode_record(Decoder& in) {
+  return store::decode_record(in.text());
+}
+
+template <typename T>
+void encode_optional(Encoder& out, const std::optional<T>& value) {
+  out.u8(value ? 1 : 0);
+  if constexpr (std::is_same_v<T, std::string>) {
+    if (value) out.text(*value);
+  } else {
+    if (value) out.u64(static_cast<uint64_t>(*value));
+  }
+}
+template <typename T>
+std::optional<T> decode_optional(Decoder& in) {
+  if (in.u8() == 0) return std::nullopt;
+  if constexpr (std::is_same_v<T, std::string>) {
+    return std::string(in.text());
+  } else {
+    return static_cast<T>(in.u64());
+  }
+}
+
+void encode(Encoder& out, const store::Condition& condition) {
+  out.u8(condition.only_if_absent ? 1 : 0);
+  encode_optional(out, condition.only_if_etag);
+  encode_optional(out, condition.only_if_size);
+  encode_optional(out, condition.only_if_modified_ms);
+}
+store::Condition decode_condition(Decoder& in) {
+  store::Condition condition;
+  condition.only_if_absent = in.u8() != 0;
+  condition.only_if_etag = decode_optional<std::string>(in);
+  condition.only_if_size = decode_optional<uint64_t>(in);
+  condition.only_if_modified_ms = decode_optional<int64_t>(in);
+  return condition;
+}
+
+void encode(Encoder& out, const PrepareRequest& request) {
+  out.u64(request.drive);
+  encode(out, request.name);
+  store::Record record;
+  record.spread = request.spread;
+  encode(out, record);
+  out.text(request.bytes);
+}
+Result<Request> decode_prepare(Decoder& in) {
+  PrepareRequest request;
+  request.drive = in.u64();
+  request.name = decode_name(in);
+  request.spread = MR_TRY(decode_record(in)).spread;
+  request.bytes = in.text();
+  return Request(std::move(request));
+}
+
+void encode(Encoder& out, const StateRequest& request) {
+  out.u8(static_cast<uint8_t>(request.purpose));
+  out.u32(request.epoch);
+  encode(out, request.name);
+  out.u32(static_cast<uint32_t>(request.drives.size()));
+  for (const DriveId drive : request.drives) out.u64(drive);
+}
+Result<Request> decode_state(Decoder& in) {
+  StateRequest request;
+  const uint8_t purpose = in.u8();
+  if (purpose > 1) return broken("its purpose is unknown");
+  request.purpose = static_cast<StateRequest::Purpose>(purpose);
+  request.epoch = in.u32();
+  request.name = decode_name(in);
+  const uint32_t drives = in.u32();
+  if (drives > kMaxDrives) return broken("it names too many drives");
+  for (uint32_t i = 0; i < drives && in.good(); ++i) request.drives.push_back(in.u64());
+  return Request(std::move(request));
+}
+
+void encode(Encoder& out, const MarkRequest& request) {
+  out.u32(request.epoch);
+  out.u64(request.drive);
+  encode(out, request.name);
+  encode(out, request.record);
+  out.u8(request.pointer ? 1 : 0);
+}
+Result<Request> decode_mark(Decoder& in) {
+  MarkRequest request;
+  request.epoch = in.u32();
+  request.drive = in.u64();
+  request.name = decode_name(in);
+  request.record = MR_TRY(decode_record(in));
+  request.pointer = in.u8() != 0;
+  return Request(std::move(request));
+}
+
+void encode(Encoder& out, const CompleteRequest& request) {
+  out.u64(request.drive);
+  encode(out, request.name);
+  out.u32(request.version.epoch);
+  out.u64(request.version.counter);
+  out.u32(request.version.node);
+}
+Result<Request> decode_complete(Decoder& in) {
+  CompleteRequest request;
+  request.drive = in.u64();
+  request.name = decode_name(in);
+  request.version.epoch = in.u32();
+  request.version.counter = in.u64();
+  request.version.node = in.u32();
+  return Request(std::move(request));
+}
+
+void encode(Encoder& out, const CommitRequest& request) {
+  out.u8(static_cast<uint8_t>(request.kind));
+  out.u32(request.epoch);
+  encode(out, request.name);
+  encode(out, request.record);
+  encode(out, request.condition);
+}
+Result<Request> decode_commit(Decoder& in) {
+  CommitRequest request;
+  const uint8_t kind = in.u8();
+  if (kind > static_cast<uint8_t>(CommitRequest::Kind::kTags)) return broken("its kind is unknown");
+  request.kind = static_cast<CommitRequest::Kind>(kind);
+  request.epoch = in.u32();
+  request.name = decode_name(in);
+  request.record = MR_TRY(decode_record(in));
+  request.condition = decode_condition(in);
+  return Request(std::move(request));
+}
+
+void encode(Encoder& out, const FindRequest& request) {
+  out.u32(request.epoch);
+  encode(out, request.name);
+}
+Result<Request> decode_find(Decoder& in) {
+  FindRequest request;
+  request.epoch = in.u32();
+  request.name = decode_name(in);
+  return Request(std::move(request));
+}
+
+using DecodeRequest = Result<Request> (*)(Decoder&);
+// At the positions of the variant.
+constexpr std::array<DecodeRequest, std::variant_size_v<Request>> kDecoders = {
+    decode_prepare, decode_state, decode_mark, decode_complete, decode_commit, decode_find};
+
+void encode(Encoder& out, const StateReply& reply) {
+  out.u32(static_cast<uint32_t>(reply.drives.size()));
+  for (const StateReply::Held& held : reply.drives) {
+    out.u64(held.drive);
+    encode_ledger(out, held.ledger);
+  }
+}
+Result<Reply> decode_state_reply(Decoder& in) {
+  StateReply reply;
+  const uint32_t drives = in.u32();
+  if (drives > kMaxDrives) return broken("it names too many drives");
+  for (uint32_t i = 0; i < drives && in.good(); ++i) {
+    const DriveId drive = in.u64();
+    reply.drives.push_back({drive, MR_TRY(decode_ledger(in))});
+  }
+  return Reply(std::move(reply));
+}
+
+void encode(Encoder& out, const ObjectReply& reply) {
+  out.u8(reply.record ? 1 : 0);
+  if (reply.record) encode(out, *reply.record);
+}
+Result<Reply> decode_object_reply(Decoder& in) {
+  ObjectReply reply;
+  if (in.u8() != 0) reply.record = MR_TRY(decode_record(in));
+  return Reply(std::move(reply));
+}
+
+void encode(Encoder&, const DoneReply&) {}
+Result<Reply> decode_done_reply(Decoder&) {
+  return Reply(DoneReply{});
+}
+
+using DecodeReply = Result<Reply> (*)(Decoder&);
+constexpr std::array<DecodeReply, std::variant_size_v<Reply>> kReplyDecoders = {
+    decode_state_reply, decode_object_reply, decode_done_reply};
+
+Error decode_error(Decoder& in) {
+  const uint8_t code = in.u8();
+  const uint8_t reason = in.u8();
+  std::string message(in.text());
+  std::string hint(in.text());
+  if (!in.good() || code > static_cast<uint8_t>(Code::kCancelled)) return broken("its error is none");
+  Error error = reason < kReasons.size() ? Error(*kReasons[reason], std::move(message))
+                                         : Error(static_cast<Code>(code), std::move(message));
+  return hint.empty() ? std::move(error) : std::move(error).with_hint(std::move(hint));
+}
+
+}  // namespace
+
+std::string encode_request(const Request& request) {
+  Encoder out;
+  out.u8(kFormat);
+  out.u8(static_cast<uint8_t>(request.index()));
+  std::visit([&](const auto& one) { encode(out, one); }, request);
+  return std::move(out).take();
+}
+
+Result<Request> decode_request(std::string_view bytes) {
+  Decoder in(bytes);
+  if (in.u8() != kFormat) return make_error(Code::kUnsupported, "peer message: unknown format");
+  const uint8_t kind = in.u8();
+  if (!in.good() || kind >= kDecoders.size()) return broken("its kind is unknown");
+  Result<Request> request = kDecoders[kind](in);
+  if (request && (!in.good() || in.left() != 0)) return broken("it has not the length it says");
+  return request;
+}
+
+std::string encode_reply(const Result<Reply>& reply) {
+  Encoder out;
+  out.u8(kFormat);
+  if (reply) {
+    out.u8(static_cast<uint8_t>(reply->index()));
+    std::visit([&](const auto& one) { encode(out, one); }, *reply);
+    return std::move(out).take();
+  }
+  const Error& error = reply.error();
+  out.u8(kError);
+  out.u8(static_cast<uint8_t>(error.code()));
+  const auto reason = std::ranges::find(kReasons, error.reason());
+  out.u8(reason == kReasons.end() ? std::numeric_limits<uint8_t>::max()
+                                  : static_cast<uint8_t>(reason - kReasons.begin()));
+  out.text(error.message());
+  out.text(error.hint());
+  return std::move(out).take();
+}
+
+Result<Reply> decode_reply(std::string_view bytes) {
+  Decoder in(bytes);
+  if (in.u8() != kFormat) return make_error(Code::kUnsupported, "peer message: unknown format");
+  const uint8_t kind = in.u8();
+  if (kind == kError) return decode_error(in);
+  if (!in.good() || kind >= kReplyDecoders.size()) return broken("its kind is unknown");
+  Result<Reply> reply = kReplyDecoders[kind](in);
+  if (reply && (!in.good() || in.left() != 0)) return broken("it has not the length it says");
+  return reply;
+}
+
+}  // namespace millrace::cluster

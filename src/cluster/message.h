@@ -1,0 +1,102 @@
+// Messages: what nodes ask each other about one key, and what they answer.
+//
+// The protocol is described in docs/cluster-protocol.md: prepare, commit, mark, complete; sync and peek are
+// the two uses of StateRequest. Decoding trusts nothing.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/result.h"
+#include "cluster/ledger.h"
+#include "cluster/map.h"
+#include "store/condition.h"
+
+namespace millrace::cluster {
+
+// To a holder: keep these bytes as a slice, durably and invisibly.
+struct PrepareRequest {
+  DriveId drive = 0;
+  ObjectName name;
+  store::Spread spread;
+  std::string bytes;
+};
+
+// To a node: what do these drives of yours know of the key?
+struct StateRequest {
+  enum class Purpose : uint8_t {
+    kPeek,  // a reader asks
+    kSync,  // a home asks: refuse marks of older epochs from now on
+  };
+  Purpose purpose = Purpose::kPeek;
+  uint32_t epoch = 0;
+  ObjectName name;
+  std::vector<DriveId> drives;
+};
+
+// To a holder: the write is committed with this version.
+struct MarkRequest {
+  uint32_t epoch = 0;
+  DriveId drive = 0;
+  ObjectName name;
+  store::Record record;
+  bool pointer = false;  // the slices are elsewhere; otherwise the drive must have its own
+};
+
+// To a holder: enough holders have the mark of this version.
+struct CompleteRequest {
+  DriveId drive = 0;
+  ObjectName name;
+  store::Version version;
+};
+
+// To the home of a key: make this the object. The record has no version yet; a deleted one deletes.
+struct CommitRequest {
+  enum class Kind : uint8_t {
+    kPut,
+    kRemove,
+    kTags,  // of the object that is there; the record brings nothing but the tags
+  };
+  Kind kind = Kind::kPut;
+  uint32_t epoch = 0;
+  ObjectName name;
+  store::Record record;
+  store::Condition condition;
+};
+
+// To the home of a key: what is the object?
+struct FindRequest {
+  uint32_t epoch = 0;
+  ObjectName name;
+};
+
+using Request =
+    std::variant<PrepareRequest, StateRequest, MarkRequest, CompleteRequest, CommitRequest, FindRequest>;
+
+// The drives that were asked about and are in service.
+struct StateReply {
+  struct Held {
+    DriveId drive = 0;
+    Ledger ledger;
+  };
+  std::vector<Held> drives;
+};
+// The object after a commit, or as the home knows it; nothing where there is none.
+struct ObjectReply {
+  std::optional<store::Record> record;
+};
+struct DoneReply {};
+
+using Reply = std::variant<StateReply, ObjectReply, DoneReply>;
+
+std::string encode_request(const Request& request);
+Result<Request> decode_request(std::string_view bytes);
+// An error crosses with its code, its reason and its message.
+std::string encode_reply(const Result<Reply>& reply);
+Result<Reply> decode_reply(std::string_view bytes);
+
+}  // namespace millrace::cluster

@@ -1,0 +1,96 @@
+#include "cluster/message.h"
+
+#include <gtest/gtest.h>
+
+#include "base/random.h"
+#include "cluster/reasons.h"
+#include "store/reasons.h"
+
+namespace millrace::cluster {
+namespace {
+
+store::Record some_record() {
+  store::Record record;
+  record.version = {7, 8, 9};
+  record.size = 123;
+  record.etag = "abc";
+  record.tags = {{"a", "b"}};
+  record.spread = {2, 1, 1, 1 << 20, "0123456789abcdef", {1, 2, 3}};
+  return record;
+}
+
+const ObjectName kName{"bucket", "a/key"};
+
+// Of a request that went over the wire.
+template <typename T>
+T sent(const T& request) {
+  return std::get<T>(decode_request(encode_request(request)).take());
+}
+
+TEST(MessageTest, RequestsArriveAsTheyWereSent) {
+  const auto prepare = sent(PrepareRequest{5, kName, some_record().spread, "bytes"});
+  EXPECT_EQ(prepare.drive, 5u);
+  EXPECT_EQ(prepare.spread, some_record().spread);
+  EXPECT_EQ(prepare.bytes, "bytes");
+
+  const auto state = sent(StateRequest{StateRequest::Purpose::kSync, 3, kName, {1, 2}});
+  EXPECT_EQ(state.purpose, StateRequest::Purpose::kSync);
+  EXPECT_EQ(state.epoch, 3u);
+  EXPECT_EQ(state.drives, (std::vector<DriveId>{1, 2}));
+
+  const auto mark = sent(MarkRequest{4, 6, kName, some_record(), true});
+  EXPECT_EQ(mark.record, some_record());
+  EXPECT_TRUE(mark.pointer);
+  EXPECT_EQ(mark.name, kName);
+
+  EXPECT_EQ(sent(CompleteRequest{6, kName, {1, 2, 3}}).version, (store::Version{1, 2, 3}));
+  EXPECT_EQ(sent(FindRequest{11, kName}).epoch, 11u);
+
+  CommitRequest commit{CommitRequest::Kind::kTags, 12, kName, some_record(), {}};
+  commit.condition.only_if_etag = "e";
+  commit.condition.only_if_modified_ms = -5;
+  const auto arrived = sent(commit);
+  EXPECT_EQ(arrived.kind, CommitRequest::Kind::kTags);
+  EXPECT_EQ(arrived.condition.only_if_etag, "e");
+  EXPECT_EQ(arrived.condition.only_if_modified_ms, -5);
+  EXPECT_FALSE(arrived.condition.only_if_size);
+}
+
+TEST(MessageTest, RepliesAndErrorsArriveAsTheyWereSent) {
+  Ledger ledger;
+  ledger.prepared.push_back(some_record().spread);
+  ledger.mark = Mark{some_record(), true, false};
+  const Reply state = decode_reply(encode_reply(Reply(StateReply{{{77, ledger}}}))).take();
+  ASSERT_EQ(std::get<StateReply>(state).drives.size(), 1u);
+  EXPECT_EQ(std::get<StateReply>(state).drives[0].ledger, ledger);
+
+  const Reply object = decode_reply(encode_reply(Reply(ObjectReply{some_record()}))).take();
+  EXPECT_EQ(std::get<ObjectReply>(object).record, some_record());
+
+  const auto refused = decode_reply(encode_reply(make_error(store::kConditionFailed, "it exists")));
+  ASSERT_FALSE(refused);
+  EXPECT_TRUE(refused.error().is(store::kConditionFailed));
+  EXPECT_EQ(refused.error().message(), "it exists");
+  const auto plain = decode_reply(encode_reply(make_error(Code::kNoSpace, "full").with_hint("delete")));
+  EXPECT_EQ(plain.error().code(), Code::kNoSpace);
+  EXPECT_EQ(plain.error().reason(), nullptr);
+  EXPECT_EQ(plain.error().hint(), "delete");
+}
+
+TEST(MessageTest, EveryCutAndMostFlipsAreNoticedAndNoneCrashes) {
+  const std::string request = encode_request(MarkRequest{4, 6, kName, some_record(), true});
+  const std::string reply = encode_reply(Reply(ObjectReply{some_record()}));
+  for (size_t size = 0; size < request.size(); ++size) EXPECT_FALSE(decode_request(request.substr(0, size)));
+  for (size_t size = 0; size < reply.size(); ++size) EXPECT_FALSE(decode_reply(reply.substr(0, size)));
+  EXPECT_FALSE(decode_request(request + "x"));
+  Random random(1);
+  for (int i = 0; i < 2000; ++i) {
+    std::string flipped = i % 2 == 0 ? request : reply;
+    flipped[random.below(flipped.size())] ^= static_cast<char>(1 + random.below(255));
+    static_cast<void>(decode_request(flipped));
+    static_cast<void>(decode_reply(flipped));
+  }
+}
+
+}  // namespace
+}  // namespace millrace::cluster

@@ -1,0 +1,206 @@
+// Asks holders and homes by the newest map, and asks again while that helps.
+#include "cluster/requester.h"
+
+#include <algorithm>
+
+#include "base/fault.h"
+#include "cluster/places.h"
+#include "cluster/reasons.h"
+
+namespace millrace::cluster {
+
+namespace {
+
+// Whoever was asked said that he did nothing and will do nothing.
+bool is_refusal(const Error& error) {
+  return error.is(kOldEpoch) || error.is(kNotHome);
+}
+
+}  // namespace
+
+// One read on its way.
+struct Requester::Finding {
+  ObjectName name;
+  Done<std::optional<store::Record>> done;
+  uint64_t deadline = 0;
+  std::shared_ptr<const Maps> maps;  // of this attempt
+  std::vector<DriveId> left;         // holders that were not asked yet, the best at the end
+  size_t wanted = 0;                 // answers
+  size_t asked = 0;                  // and no answer yet
+  std::vector<Ledger> heard;
+  bool at_home = false;  // the holders could not say it
+};
+
+Result<store::Spread> Requester::choose_spread(const ObjectName& name, Size size) const {
+  const auto maps = membership_.maps();
+  Redundancy redundancy = MR_TRY(membership_.redundancy(name.bucket));
+  if (size == Size::kSmall) redundancy = redundancy.small();
+  store::Spread spread;
+  spread.k = redundancy.k;
+  spread.m = redundancy.m;
+  spread.holders = maps->back()->place(hash_of(name), redundancy.slices());
+  if (spread.holders.size() < redundancy.floor) {
+    return make_error(Code::kUnavailable, "{}/{}: {} drives can hold it, its bucket wants {} and at least {}",
+                      name.bucket, name.key, spread.holders.size(), redundancy.slices(), redundancy.floor)
+        .with_hint("bring nodes back or lower the bucket's floor: millrace cluster status");
+  }
+  for (int i = 0; i < 2; ++i) {
+    const uint64_t part = strand_.random();
+    spread.write_id.append(reinterpret_cast<const char*>(&part), sizeof(part));
+  }
+  return spread;
+}
+
+void Requester::find(ObjectName name, Done<std::optional<store::Record>> done) {
+  const auto finding = std::make_shared<Finding>();
+  finding->name = std::move(name);
+  finding->done = std::move(done);
+  finding->deadline = strand_.now_us() + kPatienceUs;
+  peek(finding);
+}
+
+void Requester::peek(std::shared_ptr<Finding> finding) {
+  const Result<Redundancy> redundancy = membership_.redundancy(finding->name.bucket);
+  if (!redundancy) return finding->done(redundancy.error().copy());
+  finding->maps = membership_.maps();
+  finding->heard.clear();
+  finding->asked = 0;
+  finding->at_home = false;
+  finding->wanted = redundancy->k;
+  finding->left = place_object(*finding->maps->back(), finding->name, membership_);
+  const Map& map = *finding->maps->back();
+  // Other nodes in any order, so that no holder gets all readers; this node's own drives first.
+  for (size_t i = finding->left.size(); i > 1; --i)
+    std::swap(finding->left[i - 1], finding->left[strand_.random() % i]);
+  std::ranges::partition(finding->left,
+                         [&](DriveId drive) { return map.node_of(drive)->number != membership_.self(); });
+  const size_t first = std::min(finding->wanted, finding->left.size());
+  if (first < finding->wanted) return ask_home(finding);
+  for (size_t i = 0; i < first; ++i) peek_next(finding);
+}
+
+void Requester::peek_next(const std::shared_ptr<Finding>& finding) {
+  if (finding->left.empty()) return;
+  const DriveId drive = finding->left.back();
+  finding->left.pop_back();
+  ++finding->asked;
+  const Map& map = *finding->maps->back();
+  const auto maps = finding->maps;
+  peers_.call(map.node_of(drive)->number,
+              StateRequest{StateRequest::Purpose::kPeek, map.epoch(), finding->name, {drive}},
+              [this, finding, maps](Result<Reply> reply) {
+                if (finding->maps != maps || finding->at_home || !finding->done) return;
+                --finding->asked;
+                const StateReply* told = reply ? std::get_if<StateReply>(&*reply) : nullptr;
+                if (told != nullptr && told->drives.size() == 1) {
+                  finding->heard.push_back(told->drives.front().ledger);
+                } else if (!reply && reply.error().is(kOldEpoch)) {
+                  membership_.look_again();
+                  return find_again(finding, reply.take_error());
+                } else {
+                  peek_next(finding);
+                }
+                if (finding->heard.size() >= finding->wanted) return judge_peeks(finding);
+                if (finding->asked == 0) ask_home(finding);
+              });
+}
+
+void Requester::judge_peeks(const std::shared_ptr<Finding>& finding) {
+  const Mark* best = nullptr;
+  for (const Ledger& ledger : finding->heard) {
+    if (!ledger.mark || (best != nullptr && best->record.version > ledger.mark->record.version)) continue;
+    if (best == nullptr || ledger.mark->complete || best->record.version < ledger.mark->record.version)
+      best = &*ledger.mark;
+  }
+  const bool sure = best != nullptr && (best->complete || broken("quorum-read-unfinished"));
+  if (!sure || !(broken("quorum-read-any-map") ||
+                 is_settled_since(best->record.version.epoch, *finding->maps, finding->name, membership_)))
+    return ask_home(finding);
+  std::exchange(finding->done, nullptr)(best->record.deleted ? std::nullopt : std::optional(best->record));
+}
+
+void Requester::ask_home(const std::shared_ptr<Finding>& finding) {
+  finding->at_home = true;
+  const Map& map = *finding->maps->back();
+  const uint32_t home = map.home(hash_of(finding->name));
+  if (home == 0)
+    return find_again(finding, make_error(Code::kUnavailable, "the cluster has no drive that serves"));
+  peers_.call(home, FindRequest{map.epoch(), finding->name}, [this, finding](Result<Reply> reply) {
+    if (!reply) return find_again(finding, reply.take_error());
+    const auto* told = std::get_if<ObjectReply>(&*reply);
+    if (told == nullptr)
+      return find_again(finding, make_error(Code::kUnavailable, "the home answered nonsense"));
+    std::exchange(finding->done, nullptr)(told->record);
+  });
+}
+
+void Requester::find_again(const std::shared_ptr<Finding>& finding, Error error) {
+  if (!finding->done) return;
+  finding->at_home = true;  // late answers of holders count no more
+  if (error.is(kUndecided) || error.code() != Code::kUnavailable || strand_.now_us() >= finding->deadline)
+    return std::exchange(finding->done, nullptr)(std::move(error));
+  if (error.is(kOldEpoch)) membership_.look_again();
+  strand_.after(kRetryUs, [this, finding] { peek(finding); });
+}
+
+void Requester::put(CommitRequest request, std::vector<std::string> slices, Done<store::Record> done) {
+  struct Preparing {
+    CommitRequest request;
+    Done<store::Record> done;
+    size_t left = 0;
+    std::optional<Error> error;
+  };
+  const auto preparing = std::make_shared<Preparing>();
+  preparing->request = std::move(request);
+  preparing->done = std::move(done);
+  const store::Spread spread = preparing->request.record.spread;
+  preparing->left = broken("mark-without-all-slices") ? spread.k : spread.holders.size();
+  const auto maps = membership_.maps();
+  const auto end = [this, preparing](Result<Reply> reply) {
+    if (preparing->left == 0) return;
+    if (!reply && !preparing->error) preparing->error = reply.take_error();
+    if (--preparing->left > 0) return;
+    if (preparing->error) return preparing->done(std::move(*preparing->error));
+    commit(std::move(preparing->request), [preparing](Result<std::optional<store::Record>> committed) {
+      if (!committed) return preparing->done(committed.take_error());
+      preparing->done(*committed.take());
+    });
+  };
+  for (size_t slot = 0; slot < spread.holders.size(); ++slot) {
+    const MapNode* node = maps->back()->node_of(spread.holders[slot]);
+    if (node == nullptr) {
+      end(make_error(kOldEpoch, "a holder is no longer in the map"));
+      continue;
+    }
+    PrepareRequest prepare{spread.holders[slot], preparing->request.name, spread, std::move(slices[slot])};
+    prepare.spread.slot = static_cast<uint8_t>(slot);
+    peers_.call(node->number, std::move(prepare), end);
+  }
+}
+
+void Requester::commit(CommitRequest request, Done<std::optional<store::Record>> done) {
+  commit_until(std::make_shared<const CommitRequest>(std::move(request)), strand_.now_us() + kPatienceUs,
+               std::move(done));
+}
+
+void Requester::commit_until(std::shared_ptr<const CommitRequest> request, uint64_t deadline,
+                             Done<std::optional<store::Record>> done) {
+  const auto maps = membership_.maps();
+  const uint32_t home = maps->back()->home(hash_of(request->name));
+  CommitRequest sent = *request;
+  sent.epoch = maps->back()->epoch();
+  if (home == 0) return done(make_error(Code::kUnavailable, "the cluster has no drive that serves"));
+  peers_.call(home, std::move(sent), [this, request, deadline, done = std::move(done)](Result<Reply> reply) {
+    if (reply) {
+      const auto* told = std::get_if<ObjectReply>(&*reply);
+      if (told == nullptr) return done(make_error(kOutcomeUnknown, "the home answered nonsense"));
+      return done(told->record);
+    }
+    // A refusal promises that nothing was and nothing will be done; silence promises nothing.
+    if (!is_refusal(reply.error()) || strand_.now_us() >= deadline) return done(reply.take_error());
+    membership_.look_again();
+    strand_.after(kRetryUs, [=, this] { commit_until(request, deadline, done); });
+  });
+}
+
+}  // namespace millrace::cluster

@@ -1,0 +1,56 @@
+// Requester: a node that got a request for a key, whoever its home and its holders are.
+//
+// Reads ask any k holders of the newest map. If they know the newest write as complete, and no change of the
+// map moved the key since, that is the object: no home is needed, so a home that just died stops no reader.
+// Otherwise the home is asked. A commit is sent once: after a lost answer the outcome is unknown, because
+// another home could apply it twice. On the strand.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cluster/message.h"
+#include "cluster/peers.h"
+
+namespace millrace::cluster {
+
+class Requester {
+ public:
+  static constexpr uint64_t kPatienceUs = 10'000'000;  // until a read gives up
+  static constexpr uint64_t kRetryUs = 50'000;
+
+  Requester(Strand& strand, Peers& peers, Membership& membership)
+      : strand_(strand), peers_(peers), membership_(membership) {}
+
+  // How a new write is to be spread: its holders, fewer than the bucket wants where drives lack. kUnavailable
+  // below the floor. `small`: as copies.
+  enum class Size : uint8_t { kSmall, kLarge };
+  Result<store::Spread> choose_spread(const ObjectName& name, Size size) const;
+
+  // Nothing: there is no such object.
+  void find(ObjectName name, Done<std::optional<store::Record>> done);
+  // One slice for each of the spread's holders; makes them durable and commits.
+  void put(CommitRequest request, std::vector<std::string> slices, Done<store::Record> done);
+  // A put whose slices are all durable, a removal, or tags. The epoch is filled in.
+  void commit(CommitRequest request, Done<std::optional<store::Record>> done);
+
+ private:
+  struct Finding;
+  void peek(std::shared_ptr<Finding> finding);
+  void peek_next(const std::shared_ptr<Finding>& finding);
+  void judge_peeks(const std::shared_ptr<Finding>& finding);
+  void ask_home(const std::shared_ptr<Finding>& finding);
+  void find_again(const std::shared_ptr<Finding>& finding, Error error);
+  void commit_until(std::shared_ptr<const CommitRequest> request, uint64_t deadline,
+                    Done<std::optional<store::Record>> done);
+
+  Strand& strand_;
+  Peers& peers_;
+  Membership& membership_;
+};
+
+}  // namespace millrace::cluster

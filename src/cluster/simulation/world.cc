@@ -1,0 +1,284 @@
+// Time, trouble, clients, and the judgement at the end.
+#include "cluster/simulation/world.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/number.h"
+#include "cluster/places.h"
+#include "cluster/reasons.h"
+#include "cluster/simulation/node.h"
+#include "store/reasons.h"
+
+namespace millrace::cluster::simulation {
+
+namespace {
+
+constexpr uint64_t kSecond = 1'000'000;
+constexpr unsigned kClients = 3;  // of each key
+
+ObjectName key_name(size_t key) {
+  return {"b", fmt::format("k{}", key)};
+}
+
+}  // namespace
+
+World::World(const Scene& scene, uint64_t seed)
+    : scene_(scene), random_(seed), lease_ends_(scene.nodes + 1), processes_(scene.nodes + 1) {
+  histories_.resize(scene.keys);
+  left_.assign(scene.keys, scene.operations);
+  std::vector<MapNode> entries;
+  for (uint32_t number = 1; number <= scene.nodes; ++number) {
+    nodes_.push_back(std::make_unique<Node>(*this, number));
+    MapNode entry;
+    entry.id = nodes_.back()->id();
+    entry.number = number;
+    entry.process = "1";
+    entry.drives = nodes_.back()->drives();
+    entries.push_back(std::move(entry));
+    processes_[number] = "1";
+    lease_ends_[number] = Node::kLeaseUs;
+  }
+  maps_ = std::make_shared<const Maps>(Maps{std::make_shared<const Map>("c", 1, 1, std::move(entries))});
+}
+
+World::~World() = default;
+
+void World::after(uint64_t us, std::function<void()> work) {
+  queue_.push({now_ + us, ++events_, std::move(work)});
+}
+
+uint64_t World::delay() {
+  // Mostly under a millisecond, sometimes much longer.
+  if (troubled_ && one_in(100)) return random_.below(3 * kSecond);
+  if (troubled_ && one_in(10)) return random_.below(200'000);
+  return 50 + random_.below(2'000);
+}
+
+void World::deliver(uint32_t from, uint32_t to, std::string request,
+                    std::function<void(std::string)> answered) {
+  ++messages_;
+  // A commit is never sent twice: the connections of the product promise that.
+  const bool once = std::holds_alternative<CommitRequest>(*decode_request(request));
+  const auto arrive = [this, from, to, request = std::move(request), answered = std::move(answered)] {
+    if (is_cut(from, to)) return;
+    nodes_[to - 1]->handle(request, [this, from, to, answered](std::string reply) {
+      if ((troubled_ && one_in(50)) || is_cut(to, from)) return;
+      after(delay(), [answered, reply = std::move(reply)] { answered(reply); });
+    });
+  };
+  if (troubled_ && one_in(50)) return;
+  after(from == to ? 1 : delay(), arrive);
+  if (troubled_ && !once && one_in(30)) after(delay(), arrive);
+}
+
+bool World::renew(uint32_t node, const std::string& process) {
+  if (processes_[node] != process) processes_[node] = process;
+  lease_ends_[node] = now_ + Node::kLeaseUs;
+  // Only a process that the map names acts.
+  return maps_->back()->find_node(node)->process == process;
+}
+
+void World::lead() {
+  const Map& map = *maps_->back();
+  std::vector<MapNode> entries = map.nodes();
+  bool changed = false;
+  for (MapNode& entry : entries) {
+    const bool alive = lease_ends_[entry.number] > now_;
+    const NodeState state = alive ? NodeState::kServing : NodeState::kAway;
+    if (state == entry.state && processes_[entry.number] == entry.process) continue;
+    entry.state = state;
+    entry.process = processes_[entry.number];
+    changed = true;
+  }
+  if (changed) {
+    Maps maps = *maps_;
+    maps.push_back(std::make_shared<const Map>("c", map.epoch() + 1, 1, std::move(entries)));
+    maps_ = std::make_shared<const Maps>(std::move(maps));
+  }
+  after(300'000 + random_.below(400'000), [this] { lead(); });
+}
+
+Node* World::pick_node() {
+  return nodes_[random_.below(nodes_.size())].get();
+}
+
+void World::trouble() {
+  if (!troubled_) return;
+  Node* node = pick_node();
+  const uint64_t what = random_.below(10);
+  if (what < 4) {
+    if (node->is_up()) {
+      node->crash();
+    } else {
+      node->start();
+    }
+  } else if (what < 6) {  // cut off from the registry for a while
+    cuts_.insert({node->number(), 0});
+    after(random_.below(15 * kSecond), [this, number = node->number()] { cuts_.erase({number, 0}); });
+  } else {  // two nodes, perhaps one way only
+    const std::pair cut(node->number(), pick_node()->number());
+    cuts_.insert(cut);
+    after(random_.below(8 * kSecond), [this, cut] { cuts_.erase(cut); });
+  }
+  if (one_in(3)) {
+    Node* sleeper = pick_node();
+    if (!sleeper->is_up()) sleeper->start();
+  }
+  after(random_.below(4 * kSecond), [this] { trouble(); });
+}
+
+void World::begin_operation(size_t key, unsigned client) {
+  if (left_[key] == 0) return;
+  Node* node = pick_node();
+  const auto next = [this, key, client] {
+    after(random_.below(3 * kSecond), [this, key, client] { begin_operation(key, client); });
+  };
+  if (!node->is_up()) return next();
+  --left_[key];
+  const size_t position = histories_[key].size();
+  Operation& one = histories_[key].emplace_back();
+  constexpr Operation::Kind kKinds[] = {
+      Operation::Kind::kPut, Operation::Kind::kPut, Operation::Kind::kPutIfAbsent, Operation::Kind::kRemove,
+      Operation::Kind::kGet, Operation::Kind::kGet, Operation::Kind::kGet};
+  one.kind = kKinds[random_.below(std::size(kKinds))];
+  one.id = next_id_++;
+  one.begin = now_;
+  // A client whose node dies gets no answer; it goes on with other requests.
+  const auto moved_on = std::make_shared<bool>(false);
+  const auto go_on = [moved_on, next] {
+    if (!std::exchange(*moved_on, true)) next();
+  };
+  after(12 * kSecond, go_on);
+  const auto end = [this, key, position, go_on](const Error* error, uint64_t value) {
+    Operation& ended = histories_[key][position];
+    const bool refused = error != nullptr && error->is(store::kConditionFailed);
+    if (error == nullptr || refused) {
+      ended.end = now_;
+      ended.value = value;
+      ended.refused = refused;
+    }
+    go_on();
+  };
+  if (one.kind == Operation::Kind::kGet) {
+    node->requester().find(key_name(key), [end](Result<std::optional<store::Record>> found) {
+      if (!found) return end(&found.error(), 0);
+      end(nullptr, *found ? parse_number<uint64_t>((*found)->etag).value() : 0);
+    });
+    return;
+  }
+  CommitRequest request;
+  request.name = key_name(key);
+  request.record.etag = fmt::format("{}", one.id);
+  if (one.kind == Operation::Kind::kRemove) {
+    request.kind = CommitRequest::Kind::kRemove;
+    node->requester().commit(std::move(request), [end](Result<std::optional<store::Record>> removed) {
+      end(removed ? nullptr : &removed.error(), 0);
+    });
+    return;
+  }
+  request.condition.only_if_absent = one.kind == Operation::Kind::kPutIfAbsent;
+  Result<store::Spread> spread = node->requester().choose_spread(request.name, Requester::Size::kLarge);
+  if (!spread) return end(&spread.error(), 0);
+  request.record.spread = spread.take();
+  if (request.record.spread.k > 1) request.record.spread.cell = 1;
+  std::vector<std::string> slices(request.record.spread.holders.size());
+  node->requester().put(std::move(request), std::move(slices),
+                        [end](Result<store::Record> put) { end(put ? nullptr : &put.error(), 0); });
+}
+
+void World::run_until(uint64_t end) {
+  while (!queue_.empty() && queue_.top().at <= end) {
+    const std::function<void()> work = std::move(const_cast<Event&>(queue_.top()).work);
+    now_ = queue_.top().at;
+    queue_.pop();
+    work();
+  }
+  now_ = end;
+}
+
+// Everything is mended but for nodes that are lost for good, as many as every write survives. Then every key
+// is read through every node that is left.
+void World::read_back() {
+  troubled_ = false;
+  cuts_.clear();
+  std::vector<Node*> order;
+  for (const auto& node : nodes_) order.push_back(node.get());
+  random_.shuffle(std::span(order));
+  const Redundancy& redundancy = scene_.redundancy;
+  const size_t most = static_cast<size_t>(redundancy.floor - redundancy.k) / scene_.drives;
+  const size_t lost = random_.below(most + 1);
+  for (size_t i = 0; i < order.size(); ++i) {
+    if (i < lost) {
+      order[i]->wipe();
+    } else if (!order[i]->is_up()) {
+      order[i]->start();
+    }
+  }
+  run_until(now_ + 15 * kSecond);
+  for (size_t key = 0; key < scene_.keys; ++key) {
+    for (size_t i = lost; i < order.size(); ++i) {
+      const size_t position = histories_[key].size();
+      Operation& one = histories_[key].emplace_back();
+      one.begin = now_;
+      one.id = next_id_++;
+      order[i]->requester().find(
+          key_name(key), [this, key, position](Result<std::optional<store::Record>> found) {
+            if (!found) {
+              problems_.push_back(
+                  fmt::format("key {} is not readable at the end: {}", key, found.error().message()));
+              return;
+            }
+            Operation& ended = histories_[key][position];
+            ended.end = now_;
+            ended.value = *found ? parse_number<uint64_t>((*found)->etag).value() : 0;
+            if (!*found) return;
+            size_t slices = 0;
+            const store::Spread& spread = (*found)->spread;
+            for (const auto& node : nodes_) {
+              for (const MapDrive& drive : node->drives())
+                slices += node->durable().slices.contains({drive.hash(), spread.write_id}) ? 1 : 0;
+            }
+            if (slices < spread.k)
+              problems_.push_back(fmt::format("key {} has {} slices of {}", key, slices, spread.k));
+          });
+      run_until(now_ + 12 * kSecond);
+      if (!histories_[key][position].is_known() && problems_.empty())
+        problems_.push_back(fmt::format("key {} was never answered", key));
+    }
+  }
+}
+
+std::string World::judge() const {
+  if (!problems_.empty()) return problems_.front();
+  for (size_t key = 0; key < histories_.size(); ++key) {
+    if (!is_linearizable(histories_[key])) return fmt::format("no order explains what key {} was", key);
+  }
+  return "";
+}
+
+Outcome World::run() {
+  for (const auto& node : nodes_) node->start();
+  lead();
+  after(kSecond, [this] { trouble(); });
+  for (size_t key = 0; key < scene_.keys; ++key) {
+    for (unsigned client = 0; client < kClients; ++client)
+      after(random_.below(2 * kSecond), [this, key, client] { begin_operation(key, client); });
+  }
+  run_until(scene_.seconds * kSecond);
+  read_back();
+  Outcome outcome;
+  outcome.violation = judge();
+  outcome.histories = histories_;
+  outcome.messages = messages_;
+  for (const auto& history : histories_) {
+    outcome.acknowledged += static_cast<uint64_t>(std::ranges::count_if(history, [](const Operation& one) {
+      return one.is_known() && !one.refused && one.kind != Operation::Kind::kGet;
+    }));
+  }
+  return outcome;
+}
+
+}  // namespace millrace::cluster::simulation
