@@ -30,14 +30,6 @@ Error errno_error(std::string_view verb, std::string_view name) {
   return make_system_error(errno, fmt::format("{} {}", verb, name));
 }
 
-Status sync_directory(const std::string& directory) {
-  const int descriptor =
-      retried([&] { return ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
-  if (descriptor < 0) return errno_error("opening directory", directory);
-  File handle(descriptor, directory);
-  return handle.sync();
-}
-
 }  // namespace
 
 File::File(File&& other) noexcept
@@ -292,6 +284,14 @@ Status write_file_atomically(const std::string& path, std::string_view bytes) {
   AtomicFile atomic = MR_TRY(AtomicFile::create(path));
   MR_TRY(atomic.file().write_all(bytes));
   return atomic.finish();
+}
+
+Status sync_directory(const std::string& directory) {
+  const int descriptor =
+      retried([&] { return ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
+  if (descriptor < 0) return errno_error("opening directory", directory);
+  File handle(descriptor, directory);
+  return handle.sync();
 }
 
 Status remove_file_if_present(const std::string& path) {

@@ -106,6 +106,8 @@ Status give_to_owner_of(const File& file, const std::string& path);
 // The same for secrets: readable by their owner only, from the first byte on. Owner and mode of the file that
 // it replaces stay; a new one belongs to the owner of its directory.
 Status write_secret_file(const std::string& path, std::string_view bytes);
+// Makes the names in it survive power loss: those that were made and those that were removed.
+Status sync_directory(const std::string& directory);
 Status remove_file_if_present(const std::string& path);
 bool file_exists(const std::string& path);
 Result<uint64_t> file_size(const std::string& path);

@@ -233,7 +233,7 @@ std::string to_base64(std::string_view bytes) {
 }
 
 Result<std::string> from_base64(std::string_view text) {
-  constexpr size_t kMostBytes = 1 << 20;
+  constexpr size_t kMostBytes = 4 << 20;
   const auto bad = [&] { return make_error(Code::kInvalid, "\"{}\" is not base64", printable(text, 80)); };
   if (text.size() % 4 != 0 || text.size() > kMostBytes) return bad();
   size_t padding = 0;

@@ -34,13 +34,6 @@ Status make_directory(const std::string& path) {
   return make_system_error(errno, "making directory " + path);
 }
 
-Status sync_directory(const std::string& path) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) return make_system_error(errno, "opening " + path);
-  File directory(descriptor, path);
-  return directory.sync();
-}
-
 // Where the kernel does not say, the drive is taken for one without heads.
 bool is_rotational(const std::string& path) {
   struct stat facts = {};
