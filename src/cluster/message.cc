@@ -286,11 +286,16 @@ Result<Request> decode_list(Decoder& in) {
   return Request(std::move(request));
 }
 
+void encode(Encoder&, const RefreshRequest&) {}
+Result<Request> decode_refresh(Decoder&) {
+  return Request(RefreshRequest{});
+}
+
 using DecodeRequest = Result<Request> (*)(Decoder&);
 // At the positions of the variant.
 constexpr std::array<DecodeRequest, std::variant_size_v<Request>> kDecoders = {
     decode_prepare, decode_state,  decode_mark, decode_complete, decode_commit, decode_find,
-    decode_append,  decode_finish, decode_drop, decode_read,     decode_list};
+    decode_append,  decode_finish, decode_drop, decode_read,     decode_list,   decode_refresh};
 
 void encode(Encoder& out, const StateReply& reply) {
   out.u32(static_cast<uint32_t>(reply.drives.size()));

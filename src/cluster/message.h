@@ -117,9 +117,12 @@ struct ListRequest {
   uint32_t limit = 0;
 };
 
+// To a node: buckets or settings changed; read them again before you answer.
+struct RefreshRequest {};
+
 using Request =
     std::variant<PrepareRequest, StateRequest, MarkRequest, CompleteRequest, CommitRequest, FindRequest,
-                 AppendRequest, FinishRequest, DropRequest, ReadRequest, ListRequest>;
+                 AppendRequest, FinishRequest, DropRequest, ReadRequest, ListRequest, RefreshRequest>;
 
 // The drives that were asked about and are in service.
 struct StateReply {

@@ -20,6 +20,7 @@
 namespace millrace::cluster {
 
 using store::Done;
+using store::Redundancy;
 
 // Runs work one after another.
 class Strand {
@@ -37,18 +38,6 @@ class Peers {
   virtual ~Peers() = default;
   // `done` is called once, on the strand, after call() returned; kUnavailable where no answer came in time.
   virtual void call(uint32_t node, Request request, Done<Reply> done) = 0;
-};
-
-// How many slices an object of a bucket has.
-struct Redundancy {
-  uint8_t k = 1;
-  uint8_t m = 0;
-  uint8_t floor = 1;  // a write with fewer holders is refused
-
-  size_t slices() const { return size_t{k} + m; }
-  // Of small objects: k tiny slices cost more than copies. As many losses are survived.
-  Redundancy small() const { return {1, m, static_cast<uint8_t>(floor - k + 1)}; }
-  bool operator==(const Redundancy&) const = default;
 };
 
 // What this node knows of the cluster.

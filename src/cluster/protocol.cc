@@ -33,7 +33,8 @@ void Protocol::handle(Request request, Done<Reply> done) {
 
 bool is_bulk(const Request& request) {
   return std::holds_alternative<AppendRequest>(request) || std::holds_alternative<FinishRequest>(request) ||
-         std::holds_alternative<ReadRequest>(request) || std::holds_alternative<ListRequest>(request);
+         std::holds_alternative<ReadRequest>(request) || std::holds_alternative<ListRequest>(request) ||
+         std::holds_alternative<RefreshRequest>(request);
 }
 
 }  // namespace millrace::cluster

@@ -28,6 +28,7 @@ class Protocol {
   void handle(Request request, Done<Reply> done);
   void adopt_map() { home_.adopt_map(); }
   Requester& requester() { return requester_; }
+  const Requester& requester() const { return requester_; }
   Holder& holder() { return holder_; }
 
  private:

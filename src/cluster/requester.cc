@@ -21,7 +21,7 @@ bool is_refusal(const Error& error) {
 // One read on its way.
 struct Requester::Finding {
   ObjectName name;
-  Done<std::optional<store::Record>> done;
+  Done<std::optional<FoundObject>> done;
   uint64_t deadline = 0;
   std::shared_ptr<const Maps> maps;  // of this attempt
   std::vector<DriveId> left;         // holders that were not asked yet, the best at the end
@@ -44,14 +44,10 @@ Result<store::Spread> Requester::choose_spread(const ObjectName& name, Size size
                       name.bucket, name.key, spread.holders.size(), redundancy.slices(), redundancy.floor)
         .with_hint("bring nodes back or lower the bucket's floor: millrace cluster status");
   }
-  for (int i = 0; i < 2; ++i) {
-    const uint64_t part = strand_.random();
-    spread.write_id.append(reinterpret_cast<const char*>(&part), sizeof(part));
-  }
   return spread;
 }
 
-void Requester::find(ObjectName name, Done<std::optional<store::Record>> done) {
+void Requester::find(ObjectName name, Done<std::optional<FoundObject>> done) {
   const auto finding = std::make_shared<Finding>();
   finding->name = std::move(name);
   finding->done = std::move(done);
@@ -116,7 +112,13 @@ void Requester::judge_peeks(const std::shared_ptr<Finding>& finding) {
   if (!sure || !(broken("quorum-read-any-map") ||
                  is_settled_since(best->record.version.epoch, *finding->maps, finding->name, membership_)))
     return ask_home(finding);
-  std::exchange(finding->done, nullptr)(best->record.deleted ? std::nullopt : std::optional(best->record));
+  const Done<std::optional<FoundObject>> done = std::exchange(finding->done, nullptr);
+  if (best->record.deleted) return done(std::optional<FoundObject>());
+  FoundObject found{best->record, std::nullopt};
+  for (const Ledger& ledger : finding->heard) {
+    if (const std::string* bytes = ledger.find_bytes(best->record.spread.write_id)) found.bytes = *bytes;
+  }
+  done(std::optional(std::move(found)));
 }
 
 void Requester::ask_home(const std::shared_ptr<Finding>& finding) {
@@ -130,7 +132,9 @@ void Requester::ask_home(const std::shared_ptr<Finding>& finding) {
     const auto* told = std::get_if<ObjectReply>(&*reply);
     if (told == nullptr)
       return find_again(finding, make_error(Code::kUnavailable, "the home answered nonsense"));
-    std::exchange(finding->done, nullptr)(told->record);
+    std::optional<FoundObject> found;
+    if (told->record) found = FoundObject{*told->record, std::nullopt};
+    std::exchange(finding->done, nullptr)(std::move(found));
   });
 }
 

@@ -18,6 +18,12 @@
 
 namespace millrace::cluster {
 
+// An object as its holders or its home know it.
+struct FoundObject {
+  store::Record record;
+  std::optional<std::string> bytes;  // of a small object, where a holder told them
+};
+
 class Requester {
  public:
   static constexpr uint64_t kPatienceUs = 10'000'000;  // until a read gives up
@@ -27,12 +33,12 @@ class Requester {
       : strand_(strand), peers_(peers), membership_(membership) {}
 
   // How a new write is to be spread: its holders, fewer than the bucket wants where drives lack. kUnavailable
-  // below the floor. `small`: as copies.
+  // below the floor. Small objects are spread as copies. The write id is left to the caller. Any thread.
   enum class Size : uint8_t { kSmall, kLarge };
   Result<store::Spread> choose_spread(const ObjectName& name, Size size) const;
 
   // Nothing: there is no such object.
-  void find(ObjectName name, Done<std::optional<store::Record>> done);
+  void find(ObjectName name, Done<std::optional<FoundObject>> done);
   // One slice for each of the spread's holders; makes them durable and commits.
   void put(CommitRequest request, std::vector<std::string> slices, Done<store::Record> done);
   // A put whose slices are all durable, a removal, or tags. The epoch is filled in.

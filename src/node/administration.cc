@@ -8,6 +8,7 @@
 #include "gateway/s3_support.h"
 #include "gateway/upload_body.h"
 #include "node/prometheus.h"
+#include "store/bucket_json.h"
 #include "store/waiting.h"
 
 namespace millrace::node {
@@ -75,48 +76,9 @@ Json scrub_json(store::Drives& drives) {
 }
 
 Json bucket_json(const store::Bucket& bucket) {
-  const store::BucketSettings& settings = bucket.settings;
-  return {{"name", bucket.name},
-          {"created", format_iso_date(bucket.created_ms)},
-          {"durability", settings.durability == store::Durability::kFlush ? "flush" : "os"},
-          {"etag", settings.etag == store::EtagMode::kAuto  ? "auto"
-                   : settings.etag == store::EtagMode::kMd5 ? "md5"
-                                                            : "fast"},
-          {"verify", settings.verify == store::Compare::kFirst  ? "first"
-                     : settings.verify == store::Compare::kRead ? "read"
-                                                                : "scrub"},
-          {"anonymous_read", settings.anonymous_read}};
-}
-
-Result<store::BucketSettings> change_settings(store::BucketSettings settings, const Json& json) {
-  const auto bad = [](std::string_view name, std::string_view values) {
-    return make_error(Code::kInvalid, "\"{}\" is {}", printable(name, 32), values);
-  };
-  for (const auto& [name, value] : json.items()) {
-    const std::string text = value.is_string() ? value.get<std::string>() : "";
-    if (name == "durability") {
-      if (text != "flush" && text != "os") return bad(name, "\"flush\" or \"os\"");
-      settings.durability = text == "flush" ? store::Durability::kFlush : store::Durability::kOs;
-    } else if (name == "etag") {
-      if (text != "auto" && text != "md5" && text != "fast")
-        return bad(name, "\"auto\", \"md5\" or \"fast\"");
-      settings.etag = text == "auto"  ? store::EtagMode::kAuto
-                      : text == "md5" ? store::EtagMode::kMd5
-                                      : store::EtagMode::kFast;
-    } else if (name == "verify") {
-      if (text != "first" && text != "read" && text != "scrub")
-        return bad(name, "\"first\", \"read\" or \"scrub\"");
-      settings.verify = text == "first"  ? store::Compare::kFirst
-                        : text == "read" ? store::Compare::kRead
-                                         : store::Compare::kScrub;
-    } else if (name == "anonymous_read") {
-      if (!value.is_boolean()) return bad(name, "true or false");
-      settings.anonymous_read = value.get<bool>();
-    } else {
-      return bad(name, "not a setting of buckets: durability, etag, verify, anonymous_read");
-    }
-  }
-  return settings;
+  Json json = {{"name", bucket.name}, {"created", format_iso_date(bucket.created_ms)}};
+  json.update(store::settings_json(bucket.settings));
+  return json;
 }
 
 // A slip in the name must not make a bucket, least of all one that everyone may read.
@@ -129,7 +91,7 @@ Result<std::shared_ptr<const store::Bucket>> get_bucket(store::Objects& objects,
 
 Status change_bucket(store::Objects& objects, const std::string& name, const Json& json) {
   const auto bucket = MR_TRY(get_bucket(objects, name));
-  const store::BucketSettings settings = MR_TRY(change_settings(bucket->settings, json));
+  const store::BucketSettings settings = MR_TRY(store::change_settings(bucket->settings, json));
   return store::wait_for<void>(
       [&](store::Done<void> done) { objects.change_bucket(name, settings, std::move(done)); });
 }

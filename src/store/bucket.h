@@ -1,6 +1,7 @@
 // A bucket and its settings.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -15,11 +16,24 @@ enum class EtagMode : uint8_t { kAuto, kMd5, kFast };
 // the scrubber alone. The numbers are those of the bucket's record.
 enum class Compare : uint8_t { kFirst = 0, kRead = 1, kScrub = 2 };
 
+// How many slices an object has: any k of k + m give it. Copies have k = 1.
+struct Redundancy {
+  uint8_t k = 1;
+  uint8_t m = 0;
+  uint8_t floor = 1;  // a write with fewer holders is refused
+
+  size_t slices() const { return size_t{k} + m; }
+  // Of small objects: k tiny slices cost more than copies. As many losses are survived.
+  Redundancy small() const { return {1, m, static_cast<uint8_t>(floor - k + 1)}; }
+  bool operator==(const Redundancy&) const = default;
+};
+
 struct BucketSettings {
   Durability durability = Durability::kFlush;
   EtagMode etag = EtagMode::kAuto;
   Compare verify = Compare::kFirst;
   bool anonymous_read = false;
+  Redundancy redundancy;  // of a cluster's buckets; the store of one machine knows 1+0 alone
   bool operator==(const BucketSettings&) const = default;
 };
 

@@ -86,8 +86,19 @@ void LocalObjects::remove_bucket(const std::string& name, Done<void> done) {
   run_on<void>(short_work_, [this, name] { return remove_bucket_now(name); }, std::move(done));
 }
 
+namespace {
+
+Status check_redundancy(const BucketSettings& settings) {
+  if (settings.redundancy == Redundancy()) return {};
+  return make_error(Code::kUnsupported, "a node alone keeps every object once")
+      .with_hint("redundancy needs a cluster: millrace up --registry");
+}
+
+}  // namespace
+
 Status LocalObjects::create_bucket_now(const std::string& name, BucketSettings settings) {
   MR_TRY(check_bucket_name(name, NameRule::kShort));
+  MR_TRY(check_redundancy(settings));
   const MutexLock lock(core_.admin);
   if (core_.buckets.find(name) != nullptr) return make_error(kBucketExists, "bucket {} exists", name);
   BucketRecord record;
@@ -96,6 +107,7 @@ Status LocalObjects::create_bucket_now(const std::string& name, BucketSettings s
 }
 
 Status LocalObjects::change_bucket_now(const std::string& name, BucketSettings settings) {
+  MR_TRY(check_redundancy(settings));
   const MutexLock lock(core_.admin);
   const auto bucket = core_.buckets.find(name);
   if (bucket == nullptr) return no_such_bucket(name);

@@ -163,9 +163,9 @@ void World::begin_operation(size_t key, unsigned client) {
     go_on();
   };
   if (one.kind == Operation::Kind::kGet) {
-    node->requester().find(key_name(key), [end](Result<std::optional<store::Record>> found) {
+    node->requester().find(key_name(key), [end](Result<std::optional<FoundObject>> found) {
       if (!found) return end(&found.error(), 0);
-      end(nullptr, *found ? parse_number<uint64_t>((*found)->etag).value() : 0);
+      end(nullptr, *found ? parse_number<uint64_t>((*found)->record.etag).value() : 0);
     });
     return;
   }
@@ -183,6 +183,8 @@ void World::begin_operation(size_t key, unsigned client) {
   Result<store::Spread> spread = node->requester().choose_spread(request.name, Requester::Size::kLarge);
   if (!spread) return end(&spread.error(), 0);
   request.record.spread = spread.take();
+  for (size_t i = 0; i < store::kWriteIdBytes; ++i)
+    request.record.spread.write_id.push_back(static_cast<char>(random_.next()));
   if (request.record.spread.k > 1) request.record.spread.cell = 1;
   if (one_in(2)) request.record.pieces = {{0, 0}};  // else its bytes stay in the ledgers
   std::vector<std::string> slices(request.record.spread.holders.size(), "x");
@@ -226,7 +228,7 @@ void World::read_back() {
       one.begin = now_;
       one.id = next_id_++;
       order[i]->requester().find(
-          key_name(key), [this, key, position](Result<std::optional<store::Record>> found) {
+          key_name(key), [this, key, position](Result<std::optional<FoundObject>> found) {
             if (!found) {
               problems_.push_back(
                   fmt::format("key {} is not readable at the end: {}", key, found.error().message()));
@@ -234,10 +236,10 @@ void World::read_back() {
             }
             Operation& ended = histories_[key][position];
             ended.end = now_;
-            ended.value = *found ? parse_number<uint64_t>((*found)->etag).value() : 0;
+            ended.value = *found ? parse_number<uint64_t>((*found)->record.etag).value() : 0;
             if (!*found) return;
             size_t slices = 0;
-            const store::Spread& spread = (*found)->spread;
+            const store::Spread& spread = (*found)->record.spread;
             for (const auto& node : nodes_) {
               for (const MapDrive& drive : node->drives())
                 slices += node->has_slice(drive.hash(), key_name(key), spread.write_id) ? 1 : 0;

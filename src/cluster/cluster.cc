@@ -1,0 +1,88 @@
+// Each request to the strand or to the workers.
+#include "cluster/cluster.h"
+
+#include <utility>
+
+#include "net/digest.h"
+
+namespace millrace::cluster {
+
+Cluster::Cluster(Surroundings around, store::Slices& slices, Workers& workers,
+                 std::function<Status()> refresh)
+    : around_(around),
+      slices_(slices),
+      workers_(workers),
+      refresh_(std::move(refresh)),
+      protocol_(around),
+      service_(slices, workers, [this](DriveId drive, ObjectName name, Prepared slice, Done<void> done) {
+        around_.strand.post([=, this] { protocol_.holder().enter(drive, name, slice, done); });
+      }) {}
+
+void Cluster::handle(Request request, Done<Reply> done) {
+  if (auto* append = std::get_if<AppendRequest>(&request))
+    return service_.append(std::move(*append), std::move(done));
+  if (auto* finish = std::get_if<FinishRequest>(&request))
+    return service_.finish(std::move(*finish), std::move(done));
+  if (auto* read = std::get_if<ReadRequest>(&request))
+    return service_.read(std::move(*read), std::move(done));
+  if (auto* list = std::get_if<ListRequest>(&request))
+    return service_.list(std::move(*list), std::move(done));
+  if (std::holds_alternative<RefreshRequest>(request)) {
+    const auto kept = std::make_shared<Done<Reply>>(std::move(done));
+    const bool taken = workers_.submit([this, kept] {
+      Status refreshed = refresh_();
+      (*kept)(refreshed ? Result<Reply>(Reply(DoneReply{})) : Result<Reply>(refreshed.take_error()));
+    });
+    if (!taken) (*kept)(make_error(Code::kUnavailable, "too many calls are waiting"));
+    return;
+  }
+  const auto shared = std::make_shared<Request>(std::move(request));
+  around_.strand.post([this, shared, done = std::move(done)]() mutable {
+    protocol_.handle(std::move(*shared), std::move(done));
+  });
+}
+
+void Cluster::call(uint32_t node, Request request, Done<Reply> done) {
+  if (node == around_.membership.self()) return handle(std::move(request), std::move(done));
+  const auto shared = std::make_shared<Request>(std::move(request));
+  around_.strand.post([this, node, shared, done = std::move(done)]() mutable {
+    around_.peers.call(node, std::move(*shared), std::move(done));
+  });
+}
+
+void Cluster::adopt_map() {
+  around_.strand.post([this] { protocol_.adopt_map(); });
+}
+
+void Cluster::find(ObjectName name, Done<std::optional<FoundObject>> done) {
+  around_.strand.post([this, name = std::move(name), done = std::move(done)]() mutable {
+    protocol_.requester().find(std::move(name), std::move(done));
+  });
+}
+
+void Cluster::put(CommitRequest request, std::vector<std::string> slices, Done<store::Record> done) {
+  around_.strand.post(
+      [this, request = std::move(request), slices = std::move(slices), done = std::move(done)]() mutable {
+        protocol_.requester().put(std::move(request), std::move(slices), std::move(done));
+      });
+}
+
+void Cluster::commit(CommitRequest request, Done<std::optional<store::Record>> done) {
+  around_.strand.post([this, request = std::move(request), done = std::move(done)]() mutable {
+    protocol_.requester().commit(std::move(request), std::move(done));
+  });
+}
+
+Result<store::Spread> Cluster::choose_spread(const ObjectName& name, Requester::Size size) const {
+  store::Spread spread = MR_TRY(protocol_.requester().choose_spread(name, size));
+  spread.write_id = net::random_bytes(store::kWriteIdBytes);
+  return spread;
+}
+
+uint32_t Cluster::node_of(DriveId drive) const {
+  const auto maps = around_.membership.maps();
+  const MapNode* node = maps->back()->node_of(drive);
+  return node == nullptr ? 0 : node->number;
+}
+
+}  // namespace millrace::cluster

@@ -1,0 +1,55 @@
+// Cluster: one node's part in a cluster, put together: its protocol on the strand, its slices, its peers.
+//
+// Requests of peers come in by handle(), requests to peers go out by call(). Both from any thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/workers.h"
+#include "cluster/message.h"
+#include "cluster/peers.h"
+#include "cluster/protocol.h"
+#include "cluster/slice_service.h"
+#include "store/slices.h"
+
+namespace millrace::cluster {
+
+class Cluster {
+ public:
+  // All of them outlive it; `workers` wait for drives. `refresh` reads buckets and settings again; it blocks.
+  Cluster(Surroundings around, store::Slices& slices, Workers& workers, std::function<Status()> refresh);
+
+  void handle(Request request, Done<Reply> done);
+  // `done` on the strand, or on a worker where this node answers itself.
+  void call(uint32_t node, Request request, Done<Reply> done);
+  // The map changed.
+  void adopt_map();
+
+  // The requester's calls, from any thread; `done` on the strand.
+  void find(ObjectName name, Done<std::optional<FoundObject>> done);
+  void put(CommitRequest request, std::vector<std::string> slices, Done<store::Record> done);
+  void commit(CommitRequest request, Done<std::optional<store::Record>> done);
+  Result<store::Spread> choose_spread(const ObjectName& name, Requester::Size size) const;
+
+  const Membership& membership() const { return around_.membership; }
+  store::Slices& slices() { return slices_; }
+  Workers& workers() { return workers_; }
+  // The node that has this drive, by the newest map; 0: none.
+  uint32_t node_of(DriveId drive) const;
+  bool is_own(DriveId drive) const { return node_of(drive) == around_.membership.self(); }
+
+ private:
+  Surroundings around_;
+  store::Slices& slices_;
+  Workers& workers_;
+  const std::function<Status()> refresh_;
+  Protocol protocol_;
+  SliceService service_;
+};
+
+}  // namespace millrace::cluster

@@ -1,0 +1,100 @@
+// Buckets as JSON in the registry: docs/formats/registry.md.
+#include "cluster/cluster_buckets.h"
+
+#include <nlohmann/json.hpp>
+
+#include "base/clock.h"
+#include "store/bucket_json.h"
+#include "store/reasons.h"
+
+namespace millrace::cluster {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+const std::string kPrefix = "buckets/";
+
+std::string encode(const store::Bucket& bucket) {
+  Json json = {{"created_ms", bucket.created_ms}};
+  json.update(store::settings_json(bucket.settings));
+  return json.dump();
+}
+
+Result<store::Bucket> decode(const Entry& entry) {
+  store::Bucket bucket;
+  bucket.name = entry.name.substr(kPrefix.size());
+  bucket.version = entry.revision;
+  Json json = Json::parse(entry.value, nullptr, false);
+  if (!json.is_object() || !json.value("created_ms", Json()).is_number_integer())
+    return make_error(Code::kCorrupt, "registry: {} is not a bucket", entry.name);
+  bucket.created_ms = json["created_ms"].get<int64_t>();
+  json.erase("created_ms");
+  bucket.settings = MR_TRY(store::change_settings({}, json).within("registry: " + entry.name));
+  return bucket;
+}
+
+Error busy(const std::string& name) {
+  return make_error(Code::kUnavailable, "bucket {} is being changed by somebody else", name);
+}
+
+}  // namespace
+
+std::shared_ptr<const store::Bucket> ClusterBuckets::find(std::string_view name) const {
+  const auto table = table_.load();
+  const auto found = table->find(name);
+  return found == table->end() ? nullptr : found->second;
+}
+
+std::vector<std::shared_ptr<const store::Bucket>> ClusterBuckets::all() const {
+  std::vector<std::shared_ptr<const store::Bucket>> buckets;
+  const auto table = table_.load();
+  for (const auto& [name, bucket] : *table) buckets.push_back(bucket);
+  return buckets;
+}
+
+Status ClusterBuckets::refresh() {
+  const MutexLock lock(refreshing_);
+  auto table = std::make_shared<Table>();
+  const std::vector<Entry> entries = MR_TRY(registry_.list(kPrefix));
+  for (const Entry& entry : entries) {
+    store::Bucket bucket = MR_TRY(decode(entry));
+    const std::string name = bucket.name;
+    table->emplace(name, std::make_shared<const store::Bucket>(std::move(bucket)));
+  }
+  table_.store(std::move(table));
+  return {};
+}
+
+Status ClusterBuckets::create(const std::string& name, const store::BucketSettings& settings) {
+  MR_TRY(store::check_bucket_name(name, store::NameRule::kShort));
+  store::Bucket bucket{name, wall_ms(), 0, settings};
+  const auto revision = MR_TRY(registry_.swap(kPrefix + name, 0, encode(bucket)));
+  if (!revision) return make_error(store::kBucketExists, "bucket {} exists", name);
+  return refresh();
+}
+
+Status ClusterBuckets::change(const std::string& name, const store::BucketSettings& settings) {
+  MR_TRY(refresh());
+  const auto known = find(name);
+  if (known == nullptr) return store::no_such_bucket(name);
+  const store::Redundancy& now = known->settings.redundancy;
+  if (settings.redundancy.k != now.k || settings.redundancy.m != now.m) {
+    return make_error(Code::kUnsupported, "bucket {} has redundancy {}, which cannot be changed yet", name,
+                      store::redundancy_text(now))
+        .with_hint("make a bucket with the redundancy that you want, and copy: millrace cp");
+  }
+  store::Bucket bucket = *known;
+  bucket.settings = settings;
+  const auto revision = MR_TRY(registry_.swap(kPrefix + name, known->version, encode(bucket)));
+  return revision ? refresh() : busy(name);
+}
+
+Status ClusterBuckets::remove(const std::string& name) {
+  MR_TRY(refresh());
+  const auto known = find(name);
+  if (known == nullptr) return store::no_such_bucket(name);
+  if (!MR_TRY(registry_.remove(kPrefix + name, known->version))) return busy(name);
+  return refresh();
+}
+
+}  // namespace millrace::cluster

@@ -1,0 +1,42 @@
+// ClusterBuckets: the buckets of a cluster, kept in its registry, with a copy in memory.
+//
+// A change is written to the registry first; every node reads it again when the registry's watch tells, or
+// when another node asks for it (RefreshRequest). Reading: any thread, never blocks. The rest blocks.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/mutex.h"
+#include "base/result.h"
+#include "base/snapshot.h"
+#include "cluster/registry.h"
+#include "store/bucket.h"
+
+namespace millrace::cluster {
+
+class ClusterBuckets {
+ public:
+  explicit ClusterBuckets(Registry& registry) : registry_(registry) {}
+
+  std::shared_ptr<const store::Bucket> find(std::string_view name) const;
+  std::vector<std::shared_ptr<const store::Bucket>> all() const;
+
+  Status refresh();
+  Status create(const std::string& name, const store::BucketSettings& settings);
+  // The redundancy stays what it was made with.
+  Status change(const std::string& name, const store::BucketSettings& settings);
+  Status remove(const std::string& name);
+
+ private:
+  using Table = std::map<std::string, std::shared_ptr<const store::Bucket>, std::less<>>;
+
+  Registry& registry_;
+  Mutex refreshing_;  // an older reading never replaces a newer one
+  Snapshot<Table> table_{std::make_shared<const Table>()};
+};
+
+}  // namespace millrace::cluster

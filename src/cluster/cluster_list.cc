@@ -1,0 +1,110 @@
+// Pages of all nodes, merged.
+#include "cluster/cluster_list.h"
+
+#include <algorithm>
+#include <future>
+#include <map>
+#include <set>
+
+#include "cluster/reasons.h"
+#include "store/waiting.h"
+
+namespace millrace::cluster {
+
+namespace {
+
+// The next keys of all nodes, up to where all of them were heard.
+struct Batch {
+  std::map<std::string, ListReply::Entry> entries;
+  std::string reached;  // empty: to the end
+};
+
+// Error where a write may be known to none of the drives that were heard.
+Status check_complete(Cluster& cluster, const std::string& bucket, const std::set<DriveId>& heard) {
+  const Redundancy whole = MR_TRY(cluster.membership().redundancy(bucket));
+  const auto maps = cluster.membership().maps();
+  for (const auto& map : *maps) {
+    size_t serving = 0;
+    size_t silent = 0;
+    for (const MapNode& node : map->nodes()) {
+      if (node.state != NodeState::kServing) continue;
+      for (const MapDrive& drive : node.drives) {
+        if (drive.state != DriveStanding::kServing) continue;
+        ++serving;
+        if (!heard.contains(drive.hash())) ++silent;
+      }
+    }
+    for (const Redundancy& redundancy : {whole, whole.small()}) {
+      const size_t placed = std::min(serving, redundancy.slices());
+      if (placed < redundancy.floor || silent + redundancy.k <= placed) continue;
+      return make_error(kUndecided, "bucket {} cannot be listed while {} drives are away", bucket, silent)
+          .with_hint("bring one of their nodes back: millrace cluster status");
+    }
+  }
+  return {};
+}
+
+Result<Batch> next_batch(Cluster& cluster, const ListRequest& request) {
+  const auto maps = cluster.membership().maps();
+  std::vector<std::future<Result<Reply>>> answers;
+  for (const MapNode& node : maps->back()->nodes()) {
+    if (!node.is_alive()) continue;
+    const auto outcome = std::make_shared<std::promise<Result<Reply>>>();
+    answers.push_back(outcome->get_future());
+    cluster.call(node.number, request,
+                 [outcome](Result<Reply> reply) { outcome->set_value(std::move(reply)); });
+  }
+  Batch batch;
+  std::set<DriveId> heard;
+  for (auto& waiting : answers) {
+    Result<Reply> reply = waiting.get();
+    auto* page = reply ? std::get_if<ListReply>(&*reply) : nullptr;
+    if (page == nullptr) continue;  // whether that matters is judged below
+    heard.insert(page->drives.begin(), page->drives.end());
+    if (!page->reached.empty() && (batch.reached.empty() || page->reached < batch.reached))
+      batch.reached = page->reached;
+    for (ListReply::Entry& entry : page->entries) {
+      ListReply::Entry& known = batch.entries[entry.key];
+      if (known.key.empty() || known.version < entry.version) known = std::move(entry);
+    }
+  }
+  MR_TRY(check_complete(cluster, request.bucket, heard));
+  return batch;
+}
+
+}  // namespace
+
+Result<store::ListPage> list_cluster(Cluster& cluster, const std::string& bucket,
+                                     const store::ListOptions& options) {
+  constexpr uint32_t kBatch = 1000;
+  store::ListPage page;
+  ListRequest request{cluster.membership().maps()->back()->epoch(), bucket, options.prefix, options.after,
+                      kBatch};
+  std::string last_prefix;  // a common prefix that was listed before counts once
+  if (!options.delimiter.empty() && options.after.ends_with(options.delimiter)) last_prefix = options.after;
+  while (true) {
+    Batch batch = MR_TRY(next_batch(cluster, request));
+    for (auto& [key, entry] : batch.entries) {
+      if (!batch.reached.empty() && key > batch.reached) break;
+      if (entry.deleted || (!last_prefix.empty() && key.starts_with(last_prefix))) continue;
+      if (page.entries.size() == options.limit) {
+        page.truncated = true;
+        return page;
+      }
+      const size_t end =
+          options.delimiter.empty() ? std::string::npos : key.find(options.delimiter, options.prefix.size());
+      if (end == std::string::npos) {
+        page.entries.push_back({key, false, entry.size, entry.modified_ms, entry.etag});
+        continue;
+      }
+      last_prefix = key.substr(0, end + options.delimiter.size());
+      page.entries.push_back({last_prefix, true, 0, 0, ""});
+    }
+    if (batch.reached.empty()) return page;
+    // Behind everything that begins with the common prefix.
+    request.after = batch.reached;
+    if (!last_prefix.empty() && batch.reached.starts_with(last_prefix)) request.after = last_prefix + '\xff';
+  }
+}
+
+}  // namespace millrace::cluster

@@ -1,0 +1,193 @@
+// Objects of many nodes: lookups, writes, lists, buckets.
+#include "cluster/cluster_objects.h"
+
+#include <atomic>
+#include <utility>
+
+#include "cluster/cluster_list.h"
+#include "cluster/cluster_reader.h"
+#include "cluster/cluster_writer.h"
+#include "store/reasons.h"
+#include "store/waiting.h"
+
+namespace millrace::cluster {
+
+namespace {
+
+template <typename T>
+void run_on(Workers& workers, std::function<Result<T>()> work, Done<T> done) {
+  auto kept = std::make_shared<Done<T>>(std::move(done));
+  if (!workers.submit([work = std::move(work), kept] { (*kept)(work()); }))
+    (*kept)(make_error(Code::kUnavailable, "too many calls are waiting"));
+}
+
+Error no_uploads() {
+  return make_error(Code::kUnsupported, "a cluster takes no uploads in parts yet")
+      .with_hint("send the object in one PUT");
+}
+
+}  // namespace
+
+std::shared_ptr<const store::Bucket> ClusterObjects::find_bucket(std::string_view name) const {
+  return buckets_.find(name);
+}
+
+std::vector<std::shared_ptr<const store::Bucket>> ClusterObjects::buckets() const {
+  return buckets_.all();
+}
+
+void ClusterObjects::change_buckets(std::function<Status()> work, Done<void> done) {
+  const auto tell_others = [this, done = std::move(done)](Status changed) {
+    if (!changed) return done(changed.take_error());
+    const auto maps = cluster_.membership().maps();
+    const auto left = std::make_shared<std::atomic<size_t>>(1);
+    const auto arrive = [left, done](const Result<Reply>&) {
+      // A node that does not answer hears of it by its watch, or has lost its lease.
+      if (--*left == 0) done({});
+    };
+    for (const MapNode& node : maps->back()->nodes()) {
+      if (!node.is_alive() || node.number == cluster_.membership().self()) continue;
+      ++*left;
+      cluster_.call(node.number, RefreshRequest{}, arrive);
+    }
+    arrive(Reply(DoneReply{}));
+  };
+  run_on<void>(cluster_.workers(), std::move(work), tell_others);
+}
+
+void ClusterObjects::create_bucket(const std::string& name, store::BucketSettings settings, Done<void> done) {
+  change_buckets([this, name, settings] { return buckets_.create(name, settings); }, std::move(done));
+}
+
+void ClusterObjects::change_bucket(const std::string& name, store::BucketSettings settings, Done<void> done) {
+  change_buckets([this, name, settings] { return buckets_.change(name, settings); }, std::move(done));
+}
+
+void ClusterObjects::remove_bucket(const std::string& name, Done<void> done) {
+  change_buckets([this, name] { return remove_empty_bucket(name); }, std::move(done));
+}
+
+Status ClusterObjects::remove_empty_bucket(const std::string& name) {
+  if (buckets_.find(name) == nullptr) return store::no_such_bucket(name);
+  store::ListOptions first;
+  first.limit = 1;
+  const store::ListPage page = MR_TRY(list_cluster(cluster_, name, first));
+  if (!page.entries.empty()) return make_error(store::kBucketNotEmpty, "bucket {} is not empty", name);
+  return buckets_.remove(name);
+}
+
+store::ObjectPointer ClusterObjects::find(std::string_view, std::string_view) {
+  return nullptr;  // what is in memory may be old: a holder is asked each time
+}
+
+void ClusterObjects::get(const std::string& bucket, const std::string& key, Done<store::ObjectPointer> done) {
+  if (buckets_.find(bucket) == nullptr) return done(store::no_such_bucket(bucket));
+  const ObjectName name{bucket, key};
+  cluster_.find(name, [this, name, done = std::move(done)](Result<std::optional<FoundObject>> found) {
+    if (!found) return done(found.take_error());
+    if (!*found) return done(store::no_such_object(name.bucket, name.key));
+    show(name, std::move(**found), done);
+  });
+}
+
+void ClusterObjects::show(const ObjectName& name, FoundObject found, Done<store::ObjectPointer> done) {
+  const bool small = found.record.pieces.empty();
+  if (small && !found.bytes && found.record.size > 0)
+    return fetch_small(name, std::move(found), 0, std::move(done));
+  done(store::ObjectPointer(std::make_shared<const store::Object>(
+      name.bucket, name.key, std::move(found.record), small ? found.bytes.value_or("") : "")));
+}
+
+void ClusterObjects::fetch_small(const ObjectName& name, FoundObject found, size_t slot,
+                                 Done<store::ObjectPointer> done) {
+  const store::Spread& spread = found.record.spread;
+  if (slot >= spread.holders.size())
+    return done(make_error(Code::kUnavailable, "{}/{}: no holder told its bytes", name.bucket, name.key));
+  const auto maps = cluster_.membership().maps();
+  const DriveId drive = spread.holders[slot];
+  StateRequest request{StateRequest::Purpose::kPeek, maps->back()->epoch(), name, {drive}};
+  const auto shared = std::make_shared<FoundObject>(std::move(found));
+  cluster_.call(cluster_.node_of(drive), std::move(request),
+                [this, name, shared, slot, done](Result<Reply> reply) {
+                  const auto* told = reply ? std::get_if<StateReply>(&*reply) : nullptr;
+                  const std::string* bytes =
+                      told == nullptr || told->drives.empty()
+                          ? nullptr
+                          : told->drives.front().ledger.find_bytes(shared->record.spread.write_id);
+                  if (bytes == nullptr) return fetch_small(name, std::move(*shared), slot + 1, done);
+                  shared->bytes = *bytes;
+                  show(name, std::move(*shared), done);
+                });
+}
+
+std::unique_ptr<store::Reader> ClusterObjects::open(store::ObjectPointer object, store::Comparing) {
+  return open_cluster_reader(cluster_, std::move(object));
+}
+
+void ClusterObjects::shard_index(store::ObjectPointer object, Done<std::shared_ptr<const std::string>> done) {
+  done(make_error(Code::kUnsupported, "{}/{}: a cluster keeps no shard indexes yet", object->bucket(),
+                  object->key()));
+}
+
+void ClusterObjects::list(const std::string& bucket, store::ListOptions options, Done<store::ListPage> done) {
+  if (buckets_.find(bucket) == nullptr) return done(store::no_such_bucket(bucket));
+  run_on<store::ListPage>(
+      cluster_.workers(),
+      [this, bucket, options = std::move(options)] { return list_cluster(cluster_, bucket, options); },
+      std::move(done));
+}
+
+Result<std::unique_ptr<store::Writer>> ClusterObjects::put(store::PutOptions options) {
+  MR_TRY(store::check_key(options.key));
+  if (buckets_.find(options.bucket) == nullptr) return store::no_such_bucket(options.bucket);
+  if (options.size && *options.size > store::kMaxObjectBytes) {
+    return make_error(Code::kTooLarge, "{} bytes are above the maximum of an object", *options.size);
+  }
+  return std::unique_ptr<store::Writer>(std::make_unique<ClusterWriter>(cluster_, std::move(options)));
+}
+
+void ClusterObjects::remove(const std::string& bucket, const std::string& key, store::Condition condition,
+                            Done<void> done) {
+  if (buckets_.find(bucket) == nullptr) return done(store::no_such_bucket(bucket));
+  CommitRequest request{CommitRequest::Kind::kRemove, 0, {bucket, key}, {}, std::move(condition)};
+  cluster_.commit(std::move(request), [done = std::move(done)](Result<std::optional<store::Record>> removed) {
+    done(removed ? Status() : Status(removed.take_error()));
+  });
+}
+
+void ClusterObjects::set_tags(const std::string& bucket, const std::string& key,
+                              std::vector<store::NameValue> tags, Done<store::ObjectPointer> done) {
+  if (buckets_.find(bucket) == nullptr) return done(store::no_such_bucket(bucket));
+  CommitRequest request{CommitRequest::Kind::kTags, 0, {bucket, key}, {}, {}};
+  request.record.tags = std::move(tags);
+  const ObjectName name{bucket, key};
+  cluster_.commit(std::move(request),
+                  [this, name, done = std::move(done)](Result<std::optional<store::Record>> changed) {
+                    if (!changed) return done(changed.take_error());
+                    show(name, {*changed.take(), std::nullopt}, done);
+                  });
+}
+
+void ClusterObjects::create_upload(store::PutOptions, Done<std::string> done) {
+  done(no_uploads());
+}
+Result<std::unique_ptr<store::Writer>> ClusterObjects::put_part(store::PartOptions) {
+  return no_uploads();
+}
+void ClusterObjects::parts(store::UploadName, Done<std::vector<store::PartStatus>> done) {
+  done(no_uploads());
+}
+void ClusterObjects::upload(store::UploadName, Done<store::UploadStatus> done) {
+  done(no_uploads());
+}
+void ClusterObjects::uploads(const std::string&, Done<std::vector<store::UploadStatus>> done) {
+  done(std::vector<store::UploadStatus>());
+}
+void ClusterObjects::complete_upload(store::Completion, Done<store::ObjectPointer> done) {
+  done(no_uploads());
+}
+void ClusterObjects::abort_upload(store::UploadName, Done<void> done) {
+  done(no_uploads());
+}
+
+}  // namespace millrace::cluster

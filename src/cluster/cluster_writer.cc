@@ -1,0 +1,308 @@
+// Cells, stripes, and the messages that carry them.
+#include "cluster/cluster_writer.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "base/assert.h"
+#include "base/clock.h"
+#include "base/crc.h"
+#include "base/mutex.h"
+#include "base/random.h"
+#include "cluster/stripe.h"
+#include "store/put.h"
+
+namespace millrace::cluster {
+
+namespace {
+
+constexpr uint64_t kCellStep = 64 << 10;
+
+// Cells of objects below k MiB are smaller, so that all k drives share the work.
+uint32_t cell_for(std::optional<uint64_t> size, unsigned k) {
+  if (!size) return kCellBytes;
+  const uint64_t share = (std::max(*size, kCopiedBytes + 1) / k + kCellStep) / kCellStep * kCellStep;
+  return static_cast<uint32_t>(std::clamp<uint64_t>(share, kCellStep, kCellBytes));
+}
+
+}  // namespace
+
+class ClusterWriter::State : public std::enable_shared_from_this<State> {
+ public:
+  State(Cluster& cluster, store::PutOptions options)
+      : cluster_(cluster), options_(std::move(options)), name_{options_.bucket, options_.key} {
+    stripe_.resize(kCopiedBytes + 1);
+  }
+
+  std::span<std::byte> space() {
+    const MutexLock lock(mutex_);
+    if (filled_ == stripe_.size() && sending_ > 0) return {};
+    return {reinterpret_cast<std::byte*>(stripe_.data()) + filled_, stripe_.size() - filled_};
+  }
+
+  Status advance(size_t bytes) {
+    {
+      const MutexLock lock(mutex_);
+      if (error_) return error_->copy();
+    }
+    crc_ = millrace::crc32c(std::string_view(stripe_).substr(filled_, bytes), crc_);
+    filled_ += bytes;
+    bytes_ += bytes;
+    if (filled_ < stripe_.size()) return {};
+    return spread_.holders.empty() ? begin_slices() : send_if_free();
+  }
+
+  void when_space(std::function<void()> ready) {
+    {
+      const MutexLock lock(mutex_);
+      if (sending_ > 0 && !error_) {
+        ready_ = std::move(ready);
+        return;
+      }
+    }
+    static_cast<void>(send_if_free());
+    ready();
+  }
+
+  uint64_t bytes() const { return bytes_; }
+  uint32_t crc() const { return crc_; }
+
+  void finish(store::Finish finish, Done<store::ObjectPointer> done) {
+    record_.size = bytes_;
+    record_.crc32c = crc_;
+    record_.modified_ms = wall_ms();
+    record_.headers = options_.headers;
+    record_.headers.insert(record_.headers.end(), finish.headers.begin(), finish.headers.end());
+    record_.tags = options_.tags;
+    done_ = std::move(done);
+    if (spread_.holders.empty()) return finish_small(finish);
+    record_.etag = finish.etag.empty() ? own_etag() : finish.etag;
+    bool wait = false;
+    {
+      const MutexLock lock(mutex_);
+      finishing_ = true;
+      wait = sending_ > 0;
+    }
+    if (!wait) finish_slices();
+  }
+
+  // The caller is gone; without a commit nothing stays.
+  void abandon() {
+    {
+      const MutexLock lock(mutex_);
+      if (std::exchange(finishing_, true)) return;
+    }
+    drop_slices();
+  }
+
+ private:
+  std::string own_etag() const { return store::make_etag(mix(hash64_of_write()), crc_, 1); }
+  uint64_t hash64_of_write() const {
+    uint64_t value = 0;
+    std::memcpy(&value, spread_.write_id.data(), std::min(sizeof(value), spread_.write_id.size()));
+    return value;
+  }
+
+  // More than a small object: chooses its holders, and makes room for whole stripes.
+  Status begin_slices() {
+    auto spread = cluster_.choose_spread(name_, Requester::Size::kLarge);
+    if (!spread) return spread.take_error();
+    spread_ = spread.take();
+    const uint32_t cell = cell_for(options_.size, spread_.k);
+    if (spread_.k > 1) spread_.cell = cell;
+    cell_ = cell;
+    coder_.emplace(spread_.k, spread_.m);
+    // What came so far is less than a stripe.
+    stripe_.resize(uint64_t{cell_} * spread_.k);
+    MR_ASSERT(filled_ < stripe_.size());
+    return {};
+  }
+
+  Status send_if_free() {
+    {
+      const MutexLock lock(mutex_);
+      if (error_) return error_->copy();
+      if (sending_ > 0 || filled_ < stripe_.size() || spread_.holders.empty()) return {};
+    }
+    return send_stripe();
+  }
+
+  // Gives every holder its cell of what is in the buffer; the last stripe may be short.
+  Status send_stripe() {
+    const std::string_view data = std::string_view(stripe_).substr(0, filled_);
+    std::vector<std::string> cells;
+    if (spread_.k == 1) {
+      cells.assign(spread_.holders.size(), std::string(data));
+    } else {
+      for (size_t slot = 0; slot < spread_.k; ++slot)
+        cells.emplace_back(data.substr(std::min<size_t>(slot * cell_, data.size()), cell_));
+      std::vector<Cell> views;
+      for (const std::string& cell : cells) views.push_back(std::as_bytes(std::span(cell)));
+      std::vector<std::string> parity(spread_.m, std::string(cells.front().size(), '\0'));
+      std::vector<CellSpace> spaces;
+      for (std::string& cell : parity) spaces.push_back(std::as_writable_bytes(std::span(cell)));
+      coder_->encode(views, spaces);
+      for (std::string& cell : parity) cells.push_back(std::move(cell));
+    }
+    {
+      const MutexLock lock(mutex_);
+      sending_ = spread_.holders.size();
+    }
+    for (size_t slot = 0; slot < spread_.holders.size(); ++slot) {
+      AppendRequest append{spread_.holders[slot], spread_.write_id, static_cast<uint8_t>(slot), sent_[slot],
+                           std::move(cells[slot])};
+      sent_[slot] += append.bytes.size();
+      cluster_.call(cluster_.node_of(append.drive), std::move(append),
+                    [self = shared_from_this()](Result<Reply> reply) { self->hear(std::move(reply)); });
+    }
+    filled_ = 0;
+    return {};
+  }
+
+  void hear(Result<Reply> reply) {
+    std::function<void()> ready;
+    bool finish = false;
+    {
+      const MutexLock lock(mutex_);
+      if (!reply && !error_) error_ = reply.take_error().within("a holder's slice");
+      if (--sending_ > 0) return;
+      ready = std::exchange(ready_, nullptr);
+      finish = finishing_ && done_ != nullptr;
+    }
+    if (finish) return finish_slices();
+    if (!ready) return;
+    // The next stripe may be full already.
+    ready();
+  }
+
+  void finish_small(const store::Finish& finish) {
+    auto spread = cluster_.choose_spread(name_, Requester::Size::kSmall);
+    if (!spread) return done_(spread.take_error());
+    spread_ = spread.take();
+    record_.etag = finish.etag.empty() ? own_etag() : finish.etag;
+    if (bytes_ > store::kInlineBytes) record_.pieces = {{0, bytes_}};
+    record_.spread = spread_;
+    std::vector<std::string> slices(spread_.holders.size(), stripe_.substr(0, filled_));
+    CommitRequest request{CommitRequest::Kind::kPut, 0, name_, record_, options_.condition};
+    {
+      const MutexLock lock(mutex_);
+      finishing_ = true;
+    }
+    cluster_.put(std::move(request), std::move(slices),
+                 [self = shared_from_this()](Result<store::Record> put) {
+                   if (!put) return self->done_(put.take_error());
+                   self->answer(put.take());
+                 });
+  }
+
+  // The rest of the last stripe, then the flushes, then the commit.
+  void finish_slices() {
+    if (auto error = take_error()) return fail(std::move(*error));
+    if (filled_ > 0) {
+      static_cast<void>(send_stripe());
+      return;
+    }
+    {
+      const MutexLock lock(mutex_);
+      flushing_ = spread_.holders.size();
+    }
+    for (size_t slot = 0; slot < spread_.holders.size(); ++slot) {
+      FinishRequest request{spread_.holders[slot], name_, spread_, sent_[slot]};
+      request.spread.slot = static_cast<uint8_t>(slot);
+      cluster_.call(cluster_.node_of(request.drive), std::move(request),
+                    [self = shared_from_this()](Result<Reply> reply) { self->hear_flush(std::move(reply)); });
+    }
+  }
+
+  void hear_flush(Result<Reply> reply) {
+    {
+      const MutexLock lock(mutex_);
+      if (!reply && !error_) error_ = reply.take_error().within("a holder's slice");
+      if (--flushing_ > 0) return;
+    }
+    if (auto error = take_error()) return fail(std::move(*error));
+    record_.pieces = {{0, bytes_}};
+    record_.spread = spread_;
+    CommitRequest request{CommitRequest::Kind::kPut, 0, name_, record_, options_.condition};
+    cluster_.commit(std::move(request),
+                    [self = shared_from_this()](Result<std::optional<store::Record>> committed) {
+                      if (!committed) return self->done_(committed.take_error());
+                      self->answer(*committed.take());
+                    });
+  }
+
+  std::optional<Error> take_error() {
+    const MutexLock lock(mutex_);
+    return std::exchange(error_, std::nullopt);
+  }
+
+  void fail(Error error) {
+    drop_slices();
+    done_(std::move(error));
+  }
+
+  // Only what was never sent to a home is dropped: after that the outcome is not known here.
+  void drop_slices() {
+    for (size_t slot = 0; slot < spread_.holders.size(); ++slot) {
+      DropRequest request{spread_.holders[slot], name_, spread_};
+      request.spread.slot = static_cast<uint8_t>(slot);
+      cluster_.call(cluster_.node_of(request.drive), std::move(request), [](Result<Reply>) {});
+    }
+  }
+
+  void answer(store::Record record) {
+    std::string bytes = record.pieces.empty() ? stripe_.substr(0, filled_) : "";
+    done_(store::ObjectPointer(
+        std::make_shared<const store::Object>(name_.bucket, name_.key, std::move(record), std::move(bytes))));
+  }
+
+  Cluster& cluster_;
+  const store::PutOptions options_;
+  const ObjectName name_;
+  // The caller's thread, until finish(); then one callback after the other.
+  std::string stripe_;  // the bytes that were not sent yet
+  size_t filled_ = 0;
+  uint64_t bytes_ = 0;
+  uint32_t crc_ = 0;
+  uint32_t cell_ = 0;
+  store::Spread spread_;  // no holders: not begun, perhaps a small object
+  std::optional<Coder> coder_;
+  std::array<uint64_t, store::kMaxSlices> sent_{};  // by slot
+  store::Record record_;
+  Done<store::ObjectPointer> done_;
+
+  Mutex mutex_;
+  size_t sending_ MR_GUARDED_BY(mutex_) = 0;  // cells without an answer
+  size_t flushing_ MR_GUARDED_BY(mutex_) = 0;
+  bool finishing_ MR_GUARDED_BY(mutex_) = false;
+  std::optional<Error> error_ MR_GUARDED_BY(mutex_);
+  std::function<void()> ready_ MR_GUARDED_BY(mutex_);
+};
+
+ClusterWriter::ClusterWriter(Cluster& cluster, store::PutOptions options)
+    : state_(std::make_shared<State>(cluster, std::move(options))) {}
+ClusterWriter::~ClusterWriter() {
+  state_->abandon();
+}
+std::span<std::byte> ClusterWriter::space() {
+  return state_->space();
+}
+Status ClusterWriter::advance(size_t bytes) {
+  return state_->advance(bytes);
+}
+void ClusterWriter::when_space(std::function<void()> ready) {
+  state_->when_space(std::move(ready));
+}
+uint64_t ClusterWriter::bytes() const {
+  return state_->bytes();
+}
+uint32_t ClusterWriter::crc32c() const {
+  return state_->crc();
+}
+void ClusterWriter::finish(store::Finish finish, Done<store::ObjectPointer> done) {
+  state_->finish(std::move(finish), std::move(done));
+}
+
+}  // namespace millrace::cluster
