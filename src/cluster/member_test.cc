@@ -7,6 +7,7 @@
 #include <atomic>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "base/random.h"
 #include "base/testing/temporary_directory.h"
@@ -199,13 +200,15 @@ TEST_F(MemberTest, DoesNotActInASessionThatIsJustBeingCalledAway) {
   ASSERT_TRUE(away.has_value());
   b->member->renew();
   EXPECT_FALSE(b->member->has_lease());
-  // Its new lease is there, its place in the map is not: the leader is faster.
-  ASSERT_TRUE(replace_map(a->registry, seen, *away).take().has_value());
-  b->registry.cut();
+  // Its new lease entry is written, its place in the map is not yet: just then the leader's map comes.
+  bool called_away = false;
+  const auto watch = a->registry.watch("lease/b", [&] {
+    if (!std::exchange(called_away, true)) replace_map(a->registry, seen, *away).take().value();
+  });
   b->member->step();
+  ASSERT_TRUE(called_away);
+  EXPECT_EQ(b->member->map()->epoch(), seen.map->epoch());
   EXPECT_FALSE(b->member->has_lease());
-  b->registry.mend();
-  b->member->step();
   b->member->step();
   EXPECT_TRUE(b->member->has_lease());
   EXPECT_GT(b->member->map()->epoch(), away->epoch());
