@@ -1,0 +1,56 @@
+// Changes of the map: pure functions from one map to the next, and the loop that brings one into the
+// registry.
+//
+// Every change makes the next epoch. Before the registry's newest map is replaced, it is put aside under
+// maps/EPOCH, so that whoever sees an epoch finds all open ones before it. Nodes that are gone stay listed:
+// their numbers are never given again.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "base/result.h"
+#include "cluster/map.h"
+#include "cluster/registry.h"
+
+namespace millrace::cluster {
+
+// A map as the registry has it.
+struct KnownMap {
+  std::shared_ptr<const Map> map;
+  uint64_t revision = 0;
+};
+
+// The next map, or nothing where all is as it should be.
+using Changed = Result<std::optional<Map>>;
+
+// The node as it says it is: new, returned, with another address or other drives. Its number is kept, or
+// given where it has none; drives of before that it does not name are away. It drains on if it was draining.
+// kDenied: it was removed for good.
+Changed with_node(const Map& map, const MapNode& node, int64_t wall_ms);
+// Calls nodes away that are alive in the map and not among these processes.
+Changed with_living(const Map& map, const std::set<std::string>& processes, int64_t wall_ms);
+// No new slices go to the node, and those that it has move to others.
+Changed with_drained(const Map& map, const std::string& node, int64_t wall_ms);
+// For good. kInvalid: the node serves; it must be drained or stopped first.
+Changed with_removed(const Map& map, const std::string& node, int64_t wall_ms);
+// Epochs before this one are closed: every object lies where a later map puts it.
+Changed with_closed(const Map& map, uint32_t oldest_open);
+
+// The newest map; nothing where there is none yet.
+Result<std::optional<KnownMap>> read_map(Registry& registry);
+// The open maps that end with this one. Those that are known already (may be null) are not read again.
+Result<std::shared_ptr<const Maps>> read_open_maps(Registry& registry, const KnownMap& newest,
+                                                   const Maps* known);
+// Replaces the map. Nothing: somebody was faster.
+Result<std::optional<KnownMap>> replace_map(Registry& registry, const KnownMap& before, const Map& next);
+// Removes maps whose epochs are closed.
+Status forget_closed_maps(Registry& registry, const Map& newest);
+// Reads, changes and replaces until nobody is faster. The newest map then.
+Result<KnownMap> change_map(Registry& registry, const std::function<Changed(const Map&)>& change);
+
+}  // namespace millrace::cluster

@@ -1,0 +1,352 @@
+// One step after the other: who is the cluster, who am I, which map, who leads.
+#include "cluster/member.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
+
+#include "base/clock.h"
+#include "base/ids.h"
+#include "base/text.h"
+#include "cluster/join_token.h"
+#include "net/digest.h"
+
+namespace millrace::cluster {
+
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::chrono::milliseconds kEvery{1000};
+constexpr size_t kSecretBytes = 32;
+constexpr const char* kLeader = "leader";
+constexpr std::string_view kLeases = "lease/";
+
+std::string find_text(const Json& object, const char* name) {
+  if (!object.is_object()) return {};
+  const auto found = object.find(name);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+// Of `leader` and lease/NODE.
+std::string encode_holder(const std::string& node, const std::string& process) {
+  return Json{{"node", node}, {"process", process}}.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string process_of(const Entry& entry) {
+  return find_text(Json::parse(entry.value, nullptr, false), "process");
+}
+
+}  // namespace
+
+std::string encode_identity(const ClusterIdentity& identity) {
+  return Json{{"format", 1}, {"id", identity.id}, {"secret", identity.secret}}.dump();
+}
+
+Result<ClusterIdentity> decode_identity(std::string_view text) {
+  const Json json = Json::parse(text, nullptr, false);
+  ClusterIdentity identity{find_text(json, "id"), find_text(json, "secret")};
+  if (identity.id.empty() || identity.secret.empty())
+    return make_error(Code::kCorrupt, "the registry's \"cluster\" has no id or no secret");
+  return identity;
+}
+
+MemberSurroundings MemberSurroundings::real() {
+  return {
+      [] { return steady_us(); }, [] { return millrace::wall_ms(); }, [] { return millrace::make_id(); }, {}};
+}
+
+Member::Member(Registry& registry, MemberOptions options, MemberSurroundings surroundings,
+               std::function<void(const Maps&)> changed)
+    : registry_(registry),
+      options_(std::move(options)),
+      surroundings_(std::move(surroundings)),
+      changed_(std::move(changed)),
+      drives_(options_.drives) {
+  watch_ = registry_.watch("map", [this] { look_again(); });
+}
+
+Member::~Member() {
+  watch_.reset();
+}
+
+std::optional<Member::Session> Member::session() const {
+  const MutexLock lock(mutex_);
+  return session_;
+}
+
+bool Member::has_lease() const {
+  const MutexLock lock(mutex_);
+  return session_ && session_->entered && session_->process == acting_process_ &&
+         surroundings_.now_us() < session_->valid_until_us;
+}
+
+bool Member::is_leader() const {
+  const MutexLock lock(mutex_);
+  return session_ && session_->process == leading_process_ &&
+         surroundings_.now_us() < session_->valid_until_us;
+}
+
+std::shared_ptr<const Map> Member::map() const {
+  const auto maps = maps_.load();
+  return maps ? maps->back() : nullptr;
+}
+
+std::optional<Error> Member::problem() const {
+  const MutexLock lock(mutex_);
+  if (!problem_) return std::nullopt;
+  return problem_->copy();
+}
+
+void Member::look_again() {
+  look_.store(true);
+  if (surroundings_.wake) surroundings_.wake();
+}
+
+void Member::set_drives(std::vector<MapDrive> drives) {
+  const MutexLock lock(mutex_);
+  drives_ = std::move(drives);
+}
+
+void Member::renew() {
+  const auto current = session();
+  if (!current) return;
+  // Before it is sent: the registry counts from its arrival, which is later.
+  const uint64_t sent_us = surroundings_.now_us();
+  const auto renewed = registry_.renew(current->lease);
+  if (!renewed) return;  // the lease goes on until its end
+  if (!*renewed) return end_session(current->lease);
+  const MutexLock lock(mutex_);
+  if (!session_ || session_->lease != current->lease) return;
+  session_->valid_until_us =
+      sent_us + static_cast<uint64_t>(std::chrono::microseconds(options_.lease).count());
+}
+
+void Member::end_session(LeaseId lease) {
+  const MutexLock lock(mutex_);
+  if (session_ && session_->lease == lease) session_.reset();
+}
+
+void Member::step() {
+  Status done = run_step();
+  const MutexLock lock(mutex_);
+  problem_.reset();
+  if (!done) problem_ = done.take_error();
+}
+
+Status Member::run_step() {
+  MR_TRY(identify().within("joining the cluster"));
+  // The map before the lease: a node that was removed, or that may not join, holds none.
+  MR_TRY(learn());
+  MR_TRY(begin_session());
+  MR_TRY(enter_lease().within("joining the cluster"));
+  MR_TRY(newest_.map ? take_place() : found_map());
+  MR_TRY(campaign());
+  return is_leader() ? lead() : Status();
+}
+
+Status Member::identify() {
+  if (identity_.load()) return {};
+  auto entry = MR_TRY(registry_.get("cluster"));
+  if (!entry && !options_.cluster.empty())
+    return make_error(kOtherCluster, "this node belongs to cluster {}, and the registry knows no cluster",
+                      options_.cluster)
+        .with_hint("is it the right registry? One that lost its entries must be restored from a backup");
+  if (!entry) {
+    const ClusterIdentity made{surroundings_.make_id(), net::to_hex(net::random_bytes(kSecretBytes))};
+    // Whoever is first founds the cluster; everyone reads what is there then.
+    MR_TRY(registry_.swap("cluster", 0, encode_identity(made)));
+    entry = MR_TRY(registry_.get("cluster"));
+    if (!entry) return make_error(Code::kUnavailable, "the registry's \"cluster\" vanished");
+    admitted_ = entry->value == encode_identity(made);
+  }
+  ClusterIdentity identity = MR_TRY(decode_identity(entry->value));
+  if (!options_.cluster.empty() && options_.cluster != identity.id)
+    return make_error(kOtherCluster,
+                      "this node belongs to cluster {}, and this is the registry of cluster {}",
+                      options_.cluster, printable(identity.id, 80))
+        .with_hint("is it the right registry? To move the node, start it with an empty directory");
+  identity_.store(std::make_shared<const ClusterIdentity>(std::move(identity)));
+  return {};
+}
+
+Status Member::begin_session() {
+  if (session()) return {};
+  const uint64_t sent_us = surroundings_.now_us();
+  const LeaseId lease = MR_TRY(registry_.grant(options_.lease));
+  Session begun;
+  begun.lease = lease;
+  begun.process = surroundings_.make_id();
+  begun.valid_until_us = sent_us + static_cast<uint64_t>(std::chrono::microseconds(options_.lease).count());
+  const MutexLock lock(mutex_);
+  session_ = std::move(begun);
+  return {};
+}
+
+Status Member::enter_lease() {
+  const auto current = session();
+  if (!current || current->entered) return {};
+  const std::string name = std::string(kLeases) + options_.node;
+  const auto entry = MR_TRY(registry_.get(name));
+  // An answer may have been lost: then it is ours already.
+  if (entry && process_of(*entry) != current->process)
+    return make_error(kNodeInUse, "another process serves as node {}", options_.node)
+        .with_hint(fmt::format("if it was killed, its lease ends within {} s; if this node's directory was "
+                               "copied, one of the two must go",
+                               std::chrono::ceil<std::chrono::seconds>(options_.lease).count()));
+  if (!entry) {
+    auto swapped = registry_.swap(name, 0, encode_holder(options_.node, current->process), current->lease);
+    if (!swapped && swapped.error().is(kLeaseEnded)) end_session(current->lease);
+    if (!swapped) return swapped.take_error();
+    if (!*swapped) return make_error(kNodeInUse, "another process serves as node {}", options_.node);
+  }
+  const MutexLock lock(mutex_);
+  if (session_ && session_->lease == current->lease) session_->entered = true;
+  return {};
+}
+
+Status Member::learn() {
+  const uint64_t now_us = surroundings_.now_us();
+  const auto every_us = static_cast<uint64_t>(std::chrono::microseconds(options_.read_every).count());
+  const bool due = newest_.map == nullptr || now_us >= read_at_us_ + every_us;
+  if (!look_.exchange(false) && !due) return {};
+  auto known = read_map(registry_);
+  if (!known) {
+    look_.store(true);
+    return known.take_error();
+  }
+  read_at_us_ = now_us;
+  if (*known) return learn_from(std::move(**known));
+  if (newest_.map != nullptr || !options_.cluster.empty())
+    return make_error(kOtherCluster, "the registry has lost the map of this cluster")
+        .with_hint("it must be restored from a backup");
+  return {};
+}
+
+Status Member::learn_from(KnownMap newest) {
+  if (newest.map->cluster() != identity_.load()->id)
+    return make_error(kOtherCluster, "the registry's map is of cluster {}",
+                      printable(newest.map->cluster(), 80));
+  if (newest_.map && newest.map->epoch() < newest_.map->epoch())
+    return make_error(Code::kCorrupt, "the registry's map went back from epoch {} to {}",
+                      newest_.map->epoch(), newest.map->epoch())
+        .with_hint("was the registry restored from an old backup?");
+  if (newest_.map && newest.map->epoch() == newest_.map->epoch()) return {};
+  const auto known = maps_.load();
+  auto maps = read_open_maps(registry_, newest, known.get());
+  if (!maps) {
+    look_.store(true);
+    return maps.take_error();
+  }
+  newest_ = std::move(newest);
+  note_acting();
+  maps_.store(*maps);
+  if (changed_) changed_(**maps);
+  return {};
+}
+
+void Member::note_acting() {
+  const MapNode* const mine = newest_.map->find_node(options_.node);
+  if (mine != nullptr) number_.store(mine->number, std::memory_order_relaxed);
+  const MutexLock lock(mutex_);
+  acting_process_ = mine != nullptr && mine->is_alive() ? mine->process : std::string();
+}
+
+MapNode Member::wanted() const {
+  MapNode node;
+  node.id = options_.node;
+  node.address = options_.address;
+  node.zone = options_.zone;
+  const MutexLock lock(mutex_);
+  node.drives = drives_;
+  if (session_) node.process = session_->process;
+  return node;
+}
+
+Result<bool> Member::replace(const Map& next) {
+  auto replaced = replace_map(registry_, newest_, next);
+  // At once where somebody was faster; a registry that fails is given its second.
+  if (!replaced) look_.store(true);
+  if (!replaced) return replaced.take_error();
+  if (!*replaced) look_again();
+  if (!*replaced) return false;
+  MR_TRY(learn_from(std::move(**replaced)));
+  return true;
+}
+
+Status Member::found_map() {
+  MR_TRY(admit());
+  if (!session()) return {};
+  const Map none(identity_.load()->id, 0, 0, {});
+  const auto first = MR_TRY(with_node(none, wanted(), surroundings_.wall_ms()));
+  MR_TRY(replace(*first));
+  return {};
+}
+
+Status Member::admit() {
+  if (admitted_ || options_.admission == Admission::kOpen) return {};
+  admitted_ = MR_TRY(check_token(registry_, options_.token));
+  if (admitted_) return {};
+  return make_error(kTokenNeeded, "the join token of node {} is missing, wrong or over", options_.node)
+      .with_hint("`millrace cluster token` makes one");
+}
+
+Status Member::take_place() {
+  // A session that ended since must not be entered.
+  const MapNode node = wanted();
+  if (node.process.empty()) return {};
+  if (newest_.map->find_node(options_.node) == nullptr) MR_TRY(admit());
+  const auto next = MR_TRY(with_node(*newest_.map, node, surroundings_.wall_ms()));
+  if (next) MR_TRY(replace(*next));
+  return {};
+}
+
+Status Member::campaign() {
+  const auto current = session();
+  if (!current || !current->entered || is_leader()) return {};
+  const auto entry = MR_TRY(registry_.get(kLeader));
+  if (!entry) {
+    const std::string mine = encode_holder(options_.node, current->process);
+    if (!MR_TRY(registry_.swap(kLeader, 0, mine, current->lease))) return {};
+  } else if (process_of(*entry) != current->process) {
+    return {};
+  }
+  const MutexLock lock(mutex_);
+  leading_process_ = current->process;
+  return {};
+}
+
+Status Member::lead() {
+  // The map was read before the leases are: a session that it names had its lease entry then, so an entry
+  // that is missing now is over. The map is replaced only if it is still that one.
+  if (newest_.map == nullptr) return {};
+  std::set<std::string> living;
+  for (const Entry& entry : MR_TRY(registry_.list(std::string(kLeases)))) living.insert(process_of(entry));
+  const auto next = MR_TRY(with_living(*newest_.map, living, surroundings_.wall_ms()));
+  if (next) MR_TRY(replace(*next));
+  if (tidied_epoch_ == newest_.map->epoch()) return {};
+  MR_TRY(forget_closed_maps(registry_, *newest_.map));
+  tidied_epoch_ = newest_.map->epoch();
+  return {};
+}
+
+void Member::leave() {
+  const auto current = session();
+  if (!current) return;
+  end_session(current->lease);
+  // If nobody hears it, the lease ends by itself.
+  static_cast<void>(registry_.revoke(current->lease));
+}
+
+void MemberThreads::start(Member& member) {
+  renewals_.start(kEvery, [&member] { member.renew(); });
+  steps_.start(kEvery, [&member] { member.step(); });
+}
+
+void MemberThreads::stop() {
+  steps_.stop();
+  renewals_.stop();
+}
+
+}  // namespace millrace::cluster
