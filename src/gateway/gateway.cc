@@ -106,8 +106,8 @@ Status Gateway::check_host(const Call& call, const HostName& host) const {
 bool Gateway::may_mean_a_bucket_of_the_host(const Call& call) const {
   const net::RequestHead& request = call.request();
   const bool reads = request.method == "GET" || request.method == "HEAD";
-  // Whoever watches over the node may call it as he likes.
-  if (call.administrative && reads) return false;
+  // Whoever watches over the node may call it as he likes. So may other nodes, which call it as the map does.
+  if (call.administrative && (reads || request.path == "/-/peer")) return false;
   const std::string host = lower_case(request.host.substr(0, request.host.find(':')));
   for (size_t dot = host.find('.'); dot != std::string::npos; dot = host.find('.', dot + 1)) {
     if (call.services.objects.find_bucket(host.substr(0, dot)) != nullptr) return true;

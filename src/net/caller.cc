@@ -173,9 +173,10 @@ Task<Result<AsyncResponse>> Caller::send(const Request& request, Cancellation* s
     auto response = co_await send_with_retries(current, credentials, scope);
     if (!response) co_return std::move(response).within(within());
     const std::string* location = response->find_header("location");
-    if (!is_redirect(response->status()) || location == nullptr) co_return response;
-    if (redirects == kMaxRedirects)
-      co_return make_error(Code::kUnavailable, "{}: redirected more than {} times", within(), kMaxRedirects);
+    const int most = options_.most_redirects;
+    if (!is_redirect(response->status()) || location == nullptr || most == 0) co_return response;
+    if (redirects == most)
+      co_return make_error(Code::kUnavailable, "{}: redirected more than {} times", within(), most);
     auto next = redirected(current.url, *location);
     if (!next) co_return next.take_error().within(within());
     // A signature is for one host; another one must not even see who would have signed.

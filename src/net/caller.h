@@ -33,6 +33,7 @@ struct ClientOptions {
   std::optional<Credentials> credentials;  // every request is signed with them
   std::string user_agent = "millrace";
   int most_attempts = 5;
+  int most_redirects = kMaxRedirects;  // 0: a redirect is an answer like any other
   // A host that answered before may be away for so long, say while it is started again.
   int64_t patience_ms = 60'000;
   // Cutting it ends every call. May be null; not for AsyncClient, which has scopes for that.

@@ -227,6 +227,16 @@ TEST(ClientTest, RedirectsInACircleEnd) {
   EXPECT_EQ(server.asked().size(), 6U);
 }
 
+TEST(ClientTest, WhereNoneMayBeFollowedARedirectIsTheAnswer) {
+  ScriptServer server([](const Asked&) { return ScriptServer::status(307, "", "Location: /there\r\n"); });
+  ClientOptions options;
+  options.most_redirects = 0;
+  const auto response = make_client(options)->send(make_get(server.url()));
+  ASSERT_TRUE(response);
+  EXPECT_EQ(response->status(), 307);
+  EXPECT_EQ(server.asked().size(), 1U);
+}
+
 TEST(ClientTest, SignedRequestsAreGoodForTheOtherSide) {
   ScriptServer server([](const Asked& asked) { return ScriptServer::ok(asked.body); });
   ClientOptions options;

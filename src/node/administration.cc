@@ -1,4 +1,4 @@
-// Serves /-/: health, status, metrics, drives, buckets, the scrubber.
+// Serves /-/: health, status, metrics, drives, buckets, the scrubber, messages of other nodes.
 #include "node/administration.h"
 
 #include <nlohmann/json.hpp>
@@ -181,7 +181,8 @@ net::Task<Status> tell_ready(Call& call, store::LocalStore& store) {
 
 }  // namespace
 
-NodeAdministration::NodeAdministration(store::LocalStore& store) : store_(store), started_us_(steady_us()) {}
+NodeAdministration::NodeAdministration(store::LocalStore& store, cluster::PeerService* peers)
+    : store_(store), peers_(peers), started_us_(steady_us()) {}
 
 void NodeAdministration::attach(const net::Server& server, const gateway::Meters& meters) {
   server_ = &server;
@@ -262,8 +263,16 @@ net::Task<Status> NodeAdministration::change(Call& call, std::string_view what) 
   co_return co_await answer(call, std::move(work));
 }
 
+net::Task<Status> NodeAdministration::answer_peer(Call& call) {
+  if (peers_ != nullptr) co_return co_await peers_->serve(call.connection);
+  Refusal refusal{&gateway::kNotFound, "this node belongs to no cluster", ""};
+  co_return co_await call.refuse(std::move(refusal));
+}
+
 net::Task<Status> NodeAdministration::serve(Call& call) {
   const std::string_view path = call.request().path;
+  // Before any right is judged: the seal of a message is its right.
+  if (path == cluster::kPeerPath) co_return co_await answer_peer(call);
   const std::string what(path.size() > 3 ? path.substr(3) : std::string_view());
   const bool get = call.method() == "GET" || call.method() == "HEAD";
   if (get && what == "live") co_return co_await call.send_json("{\"live\": true}\n");

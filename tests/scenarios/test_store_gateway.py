@@ -250,6 +250,8 @@ def test_a_host_that_could_hold_a_bucket_is_refused_unless_it_is_configured(node
         if method != "HEAD":
             assert b"domains=train.store.example" in answer.body
     assert at_host(node, "train.store.example", "GET", "/-/ready").status == 200
+    # Other nodes call this one as their map does. It belongs to no cluster, so nobody is there to answer.
+    assert at_host(node, "train.store.example", "POST", "/-/peer", b"").status == 404
     assert node.get("/openup3/x").body == b"x" and node.ask("HEAD", "/new").status == 404
     # A name that holds no bucket is this node's, but for what would make a bucket.
     assert at_host(node, "store.example", "GET", "/openup3/x").body == b"x" and at_host(node, "store.example", "GET", "/").status == 200

@@ -1,0 +1,222 @@
+// Sends messages to other nodes and brings their answers to the strand.
+#include "cluster/http_peers.h"
+
+#include "base/assert.h"
+#include "base/clock.h"
+#include "base/text.h"
+
+namespace millrace::cluster {
+
+namespace {
+
+constexpr double kNewestShare = 1.0 / 8;  // of an answer in the mean
+constexpr uint64_t kMaxRefusalShown = 512;
+
+net::ClientOptions client_options(const HttpPeersOptions& options) {
+  net::ClientOptions client;
+  client.connections_per_host = options.connections_per_lane;
+  // The message's scope ends every wait.
+  client.timeouts = {.connect_ms = 0, .first_byte_ms = 0, .io_ms = 0};
+  client.most_attempts = 1;
+  client.most_redirects = 0;
+  return client;
+}
+
+bool is_for_home(const Request& request) {
+  return std::holds_alternative<CommitRequest>(request) || std::holds_alternative<FindRequest>(request);
+}
+
+// Whatever happened between two nodes, the outcome of the message is not known.
+Error no_answer(std::string_view why) {
+  return make_error(Code::kUnavailable, "{}", why);
+}
+
+}  // namespace
+
+// Connections of one kind to all peers, on one loop. A Sealer of its own: messages of one lane do not make
+// those of another look old.
+struct HttpPeers::Lane {
+  Lane(net::Loop& of_loop, net::Resolver& resolver, const PeerSecret& secret, uint32_t self,
+       const HttpPeersOptions& options)
+      : loop(of_loop),
+        inbox(of_loop.inbox()),
+        sealer(secret, self),
+        client(of_loop, resolver, client_options(options), options.tls) {}
+  net::Loop& loop;                          // touched on its own thread only
+  const std::shared_ptr<net::Inbox> inbox;  // of the loop, and there when that is gone
+  Sealer sealer;
+  net::AsyncClient client;
+};
+
+struct HttpPeers::Message {
+  uint32_t node = 0;
+  LaneKind lane = LaneKind::kHome;
+  net::Url url;
+  Request request;   // of a large message: it is encoded on the thread that sends it
+  std::string body;  // of others
+  uint64_t began_us = 0;
+  uint64_t until_us = 0;
+  Done<Reply> done;
+};
+
+class HttpPeers::BulkLoop {
+ public:
+  BulkLoop() : thread_([this] { loop_.run(); }) {}
+  BulkLoop(const BulkLoop&) = delete;
+  BulkLoop& operator=(const BulkLoop&) = delete;
+  ~BulkLoop() {
+    loop_.stop();
+    thread_.join();
+  }
+  net::Loop& loop() { return loop_; }
+
+ private:
+  net::Loop loop_;
+  std::thread thread_;
+};
+
+HttpPeers::HttpPeers(LoopStrand& strand, const Membership& membership, const PeerSecret& secret,
+                     AnswerRequest own, HttpPeersOptions options)
+    : strand_(strand),
+      membership_(membership),
+      own_(std::move(own)),
+      options_(std::move(options)),
+      bulk_(std::make_unique<BulkLoop>()) {
+  const uint32_t self = membership.self();
+  for (const LaneKind kind : {LaneKind::kHome, LaneKind::kHolder, LaneKind::kLarge}) {
+    net::Loop& loop = kind == LaneKind::kLarge ? bulk_->loop() : strand.loop();
+    lanes_[static_cast<size_t>(kind)] = std::make_unique<Lane>(loop, resolver_, secret, self, options_);
+  }
+}
+
+HttpPeers::~HttpPeers() {
+  // Its tasks refer to this.
+  MR_ASSERT(strand_.is_stopped());
+  bulk_.reset();
+}
+
+Result<net::Url> HttpPeers::find_url(uint32_t node) const {
+  const std::shared_ptr<const Maps> maps = membership_.maps();
+  const MapNode* const found = maps->back()->find_node(node);
+  if (found == nullptr)
+    return make_error(Code::kUnavailable, "map {} has no node {}", maps->back()->epoch(), node);
+  auto url =
+      net::parse_url(fmt::format("{}://{}{}", options_.tls ? "https" : "http", found->address, kPeerPath));
+  if (!url) {
+    return make_error(Code::kUnavailable, "the address of node {} in map {} is none: {}", node,
+                      maps->back()->epoch(), printable(found->address, 256));
+  }
+  return url;
+}
+
+void HttpPeers::call(uint32_t node, Request request, Done<Reply> done) {
+  if (node == membership_.self()) {
+    strand_.post([this, request = std::move(request), done = std::move(done)]() mutable {
+      own_(std::move(request), std::move(done));
+    });
+    return;
+  }
+  auto message = std::make_shared<Message>();
+  message->node = node;
+  message->began_us = steady_us();
+  message->until_us = message->began_us + options_.timeouts_us[request.index()];
+  message->done = std::move(done);
+  auto url = find_url(node);
+  if (!url) {
+    count(*message, false);
+    answer_on_strand(*message, url.take_error());
+    return;
+  }
+  message->url = url.take();
+  const auto* const prepare = std::get_if<PrepareRequest>(&request);
+  if (prepare != nullptr && prepare->bytes.size() > kLargePeerMessage) {
+    message->lane = LaneKind::kLarge;
+    message->request = std::move(request);
+  } else {
+    message->body = encode_request(request);
+    message->lane = is_for_home(request)                       ? LaneKind::kHome
+                    : message->body.size() > kLargePeerMessage ? LaneKind::kLarge
+                                                               : LaneKind::kHolder;
+  }
+  Lane& lane = *lanes_[static_cast<size_t>(message->lane)];
+  // Posted even from the strand itself: nothing may be answered before this returns.
+  lane.inbox->post([this, &lane, message] { lane.loop.spawn(deliver(lane, message)); });
+}
+
+net::Task<void> HttpPeers::deliver(Lane& lane, std::shared_ptr<Message> message) {
+  if (message->body.empty()) message->body = encode_request(std::exchange(message->request, {}));
+  auto exchanged = co_await exchange(lane, *message);
+  std::string().swap(message->body);
+  if (message->lane != LaneKind::kLarge) {
+    message->done(std::move(exchanged));
+    co_return;
+  }
+  answer_on_strand(*message, std::move(exchanged));
+}
+
+void HttpPeers::answer_on_strand(Message& message, Result<Reply> answer) {
+  // `done` goes along: what it holds belongs to the strand.
+  auto shared = std::make_shared<Result<Reply>>(std::move(answer));
+  strand_.post([done = std::move(message.done), shared] { done(std::move(*shared)); });
+}
+
+net::Task<Result<Reply>> HttpPeers::exchange(Lane& lane, const Message& message) {
+  const auto within = [&] { return fmt::format("asking node {}", message.node); };
+  net::Cancellation scope(lane.loop, message.until_us);
+  const SealedParts parts{"POST", kPeerPath, message.body};
+  const RequestSeal seal = lane.sealer.seal(message.node, parts, wall_ms());
+  net::Request request;
+  request.method = parts.method;
+  request.url = message.url;
+  request.headers.push_back({std::string(kSealHeader), seal.text()});
+  request.body = std::string_view(message.body);
+  request.repeat = net::Repeat::kNever;
+  auto response = co_await lane.client.send(std::move(request), &scope);
+  Result<std::string> body = std::string();
+  if (response) body = co_await response->read_all(kMaxPeerMessage);
+  if (!response || !body) {
+    count(message, false);
+    if (scope.is_cancelled()) {
+      const uint64_t given_ms = (message.until_us - message.began_us) / 1000;
+      co_return no_answer(fmt::format("no answer from {} within {} ms", message.url.text(), given_ms))
+          .within(within());
+    }
+    co_return no_answer(response ? body.error().message() : response.error().message()).within(within());
+  }
+  const std::string* const sealed = response->find_header(kSealHeader);
+  Status checked = lane.sealer.check_reply(seal, sealed == nullptr ? "" : *sealed, response->status(), *body);
+  count(message, checked.has_value());
+  const std::string shown = printable(trim(*body, "\r\n "), kMaxRefusalShown);
+  if (!checked && response->status() != 200)
+    co_return no_answer(fmt::format("it refused, {}: {}", response->status(), shown)).within(within());
+  if (!checked) {
+    co_return no_answer(checked.error().message()).with_hint(checked.error().hint()).within(within());
+  }
+  if (response->status() != 200)
+    co_return no_answer(fmt::format("it cannot answer, {}: {}", response->status(), shown)).within(within());
+  co_return decode_reply(*body);
+}
+
+void HttpPeers::count(const Message& message, bool answered) {
+  const auto took_us = static_cast<double>(steady_us() - message.began_us);
+  const MutexLock lock(mutex_);
+  Reading& reading = readings_[message.node];
+  reading.node = message.node;
+  if (!answered) {
+    ++reading.failures;
+    return;
+  }
+  ++reading.answers;
+  if (message.lane == LaneKind::kLarge) return;
+  const bool first = reading.mean_answer_us == 0.0;
+  reading.mean_answer_us += (took_us - reading.mean_answer_us) * (first ? 1.0 : kNewestShare);
+}
+
+std::vector<HttpPeers::Reading> HttpPeers::read() const {
+  const MutexLock lock(mutex_);
+  std::vector<Reading> readings;
+  for (const auto& [node, reading] : readings_) readings.push_back(reading);
+  return readings;
+}
+
+}  // namespace millrace::cluster

@@ -1,0 +1,88 @@
+// HttpPeers: the other nodes of a real cluster, by HTTP: POST /-/peer, sealed (cluster/peer_seal.h).
+//
+// A message is sent at most once: no retry and no redirect. A kept connection that its peer closed meanwhile
+// is replaced before the first byte is written; later nobody could say whether the message arrived.
+//
+// Each peer has three lanes, with connections of their own. A request to a home waits for the marks that the
+// home sends: with one lane, two homes whose connections are all taken by each other's commits would wait for
+// ever. Large messages have a loop and thread of their own, so that hashing and sending them delays nobody.
+//
+// call() may be called by any thread. Answers come on the strand; none comes once it is stopped. The strand
+// is stopped before this goes away; membership outlives it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/mutex.h"
+#include "cluster/loop_strand.h"
+#include "cluster/message.h"
+#include "cluster/peer_seal.h"
+#include "cluster/peers.h"
+#include "net/async_client.h"
+#include "net/client_tls.h"
+
+namespace millrace::cluster {
+
+inline constexpr size_t kMaxPeerMessage = 8 << 20;     // a request or a reply
+inline constexpr size_t kLargePeerMessage = 64 << 10;  // above it a message goes beside the others
+
+// Answers a request: once, from any thread unless said otherwise.
+using AnswerRequest = std::function<void(Request, Done<Reply>)>;
+
+struct HttpPeersOptions {
+  HttpPeersOptions() { timeouts_us.fill(5'000'000); }
+  // By kind, at the positions of Request. From call() to the last byte of the answer.
+  std::array<uint64_t, std::variant_size_v<Request>> timeouts_us;
+  size_t connections_per_lane = 16;           // to one peer
+  std::shared_ptr<const net::ClientTls> tls;  // null: http
+};
+
+class HttpPeers final : public Peers {
+ public:
+  // `own` answers the calls to this node itself. It is called on the strand and answers there.
+  HttpPeers(LoopStrand& strand, const Membership& membership, const PeerSecret& secret, AnswerRequest own,
+            HttpPeersOptions options = {});
+  ~HttpPeers() override;
+
+  void call(uint32_t node, Request request, Done<Reply> done) override;
+
+  // How the others answer; any thread.
+  struct Reading {
+    uint32_t node = 0;
+    uint64_t answers = 0;
+    uint64_t failures = 0;        // no answer, or none from a node of the cluster
+    double mean_answer_us = 0.0;  // of messages that are not large; the last eight or so count most
+  };
+  std::vector<Reading> read() const;
+
+ private:
+  enum class LaneKind : uint8_t { kHome, kHolder, kLarge };
+  struct Lane;
+  struct Message;
+  class BulkLoop;
+
+  Result<net::Url> find_url(uint32_t node) const;
+  net::Task<void> deliver(Lane& lane, std::shared_ptr<Message> message);
+  net::Task<Result<Reply>> exchange(Lane& lane, const Message& message);
+  void answer_on_strand(Message& message, Result<Reply> answer);
+  void count(const Message& message, bool answered);
+
+  LoopStrand& strand_;
+  const Membership& membership_;
+  const AnswerRequest own_;
+  const HttpPeersOptions options_;
+  net::Resolver resolver_;
+  std::array<std::unique_ptr<Lane>, 3> lanes_;  // at the positions of LaneKind; they outlive the loop below
+  std::unique_ptr<BulkLoop> bulk_;
+
+  mutable Mutex mutex_;
+  std::map<uint32_t, Reading> readings_ MR_GUARDED_BY(mutex_);
+};
+
+}  // namespace millrace::cluster
