@@ -31,6 +31,10 @@ void NodeFlags::add_to(CLI::App& verb) {
   setting("--data", "data", "The node's own directory; default ./millrace-data")->type_name("DIR");
   verb.add_option("--drive", drives, "A directory that holds data, one per physical drive; may be repeated")
       ->type_name("DIR");
+  setting("--registry", "registry", "Makes it a node of a cluster: a directory, or etcd://HOST:2379,…")
+      ->type_name("DIR|URL");
+  setting("--join", "join", "Token for a new node of a cluster with etcd")->type_name("TOKEN");
+  setting("--zone", "zone", "Rack or room of the node; slices go to different ones")->type_name("NAME");
   setting("--tls", "tls", "self-signed: HTTPS with a certificate made for trials")->type_name("self-signed");
   setting("--tls-cert", "tls_cert", "Certificate chain (PEM)")->type_name("FILE");
   setting("--tls-key", "tls_key", "Private key (PEM)")->type_name("FILE");

@@ -77,12 +77,6 @@ Status ClusterBuckets::change(const std::string& name, const store::BucketSettin
   MR_TRY(refresh());
   const auto known = find(name);
   if (known == nullptr) return store::no_such_bucket(name);
-  const store::Redundancy& now = known->settings.redundancy;
-  if (settings.redundancy.k != now.k || settings.redundancy.m != now.m) {
-    return make_error(Code::kUnsupported, "bucket {} has redundancy {}, which cannot be changed yet", name,
-                      store::redundancy_text(now))
-        .with_hint("make a bucket with the redundancy that you want, and copy: millrace cp");
-  }
   store::Bucket bucket = *known;
   bucket.settings = settings;
   const auto revision = MR_TRY(registry_.swap(kPrefix + name, known->version, encode(bucket)));

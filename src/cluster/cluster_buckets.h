@@ -27,7 +27,6 @@ class ClusterBuckets {
 
   Status refresh();
   Status create(const std::string& name, const store::BucketSettings& settings);
-  // The redundancy stays what it was made with.
   Status change(const std::string& name, const store::BucketSettings& settings);
   Status remove(const std::string& name);
 

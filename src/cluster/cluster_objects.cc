@@ -7,6 +7,7 @@
 #include "cluster/cluster_list.h"
 #include "cluster/cluster_reader.h"
 #include "cluster/cluster_writer.h"
+#include "store/bucket_json.h"
 #include "store/reasons.h"
 #include "store/waiting.h"
 
@@ -60,19 +61,35 @@ void ClusterObjects::create_bucket(const std::string& name, store::BucketSetting
 }
 
 void ClusterObjects::change_bucket(const std::string& name, store::BucketSettings settings, Done<void> done) {
-  change_buckets([this, name, settings] { return buckets_.change(name, settings); }, std::move(done));
+  change_buckets(
+      [this, name, settings]() -> Status {
+        const auto known = buckets_.find(name);
+        if (known == nullptr) return store::no_such_bucket(name);
+        const store::Redundancy& now = known->settings.redundancy;
+        const bool same = settings.redundancy.k == now.k && settings.redundancy.m == now.m;
+        if (!same && !MR_TRY(is_empty(name))) {
+          return make_error(Code::kUnsupported, "bucket {} holds objects with redundancy {}", name,
+                            store::redundancy_text(now))
+              .with_hint("make a bucket with the redundancy that you want, and copy: millrace cp");
+        }
+        return buckets_.change(name, settings);
+      },
+      std::move(done));
 }
 
 void ClusterObjects::remove_bucket(const std::string& name, Done<void> done) {
   change_buckets([this, name] { return remove_empty_bucket(name); }, std::move(done));
 }
 
-Status ClusterObjects::remove_empty_bucket(const std::string& name) {
-  if (buckets_.find(name) == nullptr) return store::no_such_bucket(name);
+Result<bool> ClusterObjects::is_empty(const std::string& bucket) {
   store::ListOptions first;
   first.limit = 1;
-  const store::ListPage page = MR_TRY(list_cluster(cluster_, name, first));
-  if (!page.entries.empty()) return make_error(store::kBucketNotEmpty, "bucket {} is not empty", name);
+  return MR_TRY(list_cluster(cluster_, bucket, first)).entries.empty();
+}
+
+Status ClusterObjects::remove_empty_bucket(const std::string& name) {
+  if (buckets_.find(name) == nullptr) return store::no_such_bucket(name);
+  if (!MR_TRY(is_empty(name))) return make_error(store::kBucketNotEmpty, "bucket {} is not empty", name);
   return buckets_.remove(name);
 }
 

@@ -109,9 +109,9 @@ struct Uptime {
   uint64_t started_us;
 };
 
-Json status_json(store::LocalStore& store, Uptime uptime) {
+Json status_json(store::LocalStore& store, store::Objects& objects, Uptime uptime) {
   Json buckets = Json::array();
-  for (const auto& bucket : store.objects().buckets()) buckets.push_back(bucket->name);
+  for (const auto& bucket : objects.buckets()) buckets.push_back(bucket->name);
   return {{"node", store.node_id()},
           {"uptime_seconds", (steady_us() - uptime.started_us) / 1'000'000},
           {"cpu_seconds", process_cpu_seconds()},
@@ -121,6 +121,41 @@ Json status_json(store::LocalStore& store, Uptime uptime) {
           {"drives", drives_json(store.drives())},
           {"buckets", buckets},
           {"scrub", scrub_json(store.drives())}};
+}
+
+Json map_node_json(const cluster::MapNode& node) {
+  Json drives = Json::array();
+  for (const cluster::MapDrive& drive : node.drives) {
+    drives.push_back({{"id", drive.id}, {"weight", drive.weight}, {"state", cluster::name_of(drive.state)}});
+  }
+  return {{"id", node.id},
+          {"number", node.number},
+          {"address", node.address},
+          {"zone", node.zone},
+          {"state", cluster::name_of(node.state)},
+          {"since", format_iso_date(node.since_ms)},
+          {"drives", std::move(drives)}};
+}
+
+// The cluster as this node knows it.
+Json cluster_json(const cluster::Member& member, const cluster::HttpPeers& links) {
+  const auto maps = member.maps();
+  const cluster::Map& map = *maps->back();
+  Json nodes = Json::array();
+  for (const cluster::MapNode& node : map.nodes()) nodes.push_back(map_node_json(node));
+  Json peers = Json::array();
+  for (const cluster::HttpPeers::Reading& reading : links.read()) {
+    peers.push_back({{"number", reading.node},
+                     {"answers", reading.answers},
+                     {"failures", reading.failures},
+                     {"mean_answer_us", static_cast<uint64_t>(reading.mean_answer_us)}});
+  }
+  Json json = {{"cluster", map.cluster()},         {"epoch", map.epoch()},
+               {"oldest_open", map.oldest_open()}, {"self", member.self()},
+               {"has_lease", member.has_lease()},  {"leader", member.is_leader()},
+               {"nodes", std::move(nodes)},        {"peers", std::move(peers)}};
+  if (const auto problem = member.problem()) json["problem"] = problem->message();
+  return json;
 }
 
 Result<Json> parse_body(const std::string& text) {
@@ -181,8 +216,7 @@ net::Task<Status> tell_ready(Call& call, store::LocalStore& store) {
 
 }  // namespace
 
-NodeAdministration::NodeAdministration(store::LocalStore& store, cluster::PeerService* peers)
-    : store_(store), peers_(peers), started_us_(steady_us()) {}
+NodeAdministration::NodeAdministration(Administered parts) : parts_(parts), started_us_(steady_us()) {}
 
 void NodeAdministration::attach(const net::Server& server, const gateway::Meters& meters) {
   server_ = &server;
@@ -190,7 +224,8 @@ void NodeAdministration::attach(const net::Server& server, const gateway::Meters
 }
 
 net::Task<Status> NodeAdministration::look(Call& call, std::string_view what) {
-  store::LocalStore& store = store_;
+  store::LocalStore& store = parts_.store;
+  store::Objects& objects = parts_.objects;
   if (what == "metrics") {
     auto work = [&store, &server = *server_, &meters = *meters_]() -> Result<std::string> {
       return prometheus_text(meters, store.drives(), server);
@@ -203,35 +238,38 @@ net::Task<Status> NodeAdministration::look(Call& call, std::string_view what) {
   }
   std::function<Result<Json>()> work;
   if (what == "status") {
-    work = [&store, uptime = Uptime{*server_, started_us_}]() -> Result<Json> {
-      return status_json(store, uptime);
+    work = [&store, &objects, uptime = Uptime{*server_, started_us_}]() -> Result<Json> {
+      return status_json(store, objects, uptime);
     };
   }
   if (what == "drives")
     work = [&store]() -> Result<Json> { return Json{{"drives", drives_json(store.drives())}}; };
   if (what == "scrub") work = [&store]() -> Result<Json> { return scrub_json(store.drives()); };
+  if (what == "cluster" && parts_.member != nullptr)
+    work = [&parts = parts_]() -> Result<Json> { return cluster_json(*parts.member, *parts.links); };
   if (what == "buckets") {
-    work = [&store]() -> Result<Json> {
+    work = [&objects]() -> Result<Json> {
       Json list = Json::array();
-      for (const auto& bucket : store.objects().buckets()) list.push_back(bucket_json(*bucket));
+      for (const auto& bucket : objects.buckets()) list.push_back(bucket_json(*bucket));
       return Json{{"buckets", list}};
     };
   }
   if (what.starts_with("buckets/")) {
-    work = [&store, name = std::string(what.substr(8))]() -> Result<Json> {
-      return bucket_json(*MR_TRY(get_bucket(store.objects(), name)));
+    work = [&objects, name = std::string(what.substr(8))]() -> Result<Json> {
+      return bucket_json(*MR_TRY(get_bucket(objects, name)));
     };
   }
   if (!work) {
     Refusal refusal{&gateway::kNotFound, fmt::format("there is nothing at /-/{}", printable(what, 64)),
-                    "/-/live /-/ready /-/metrics /-/status /-/drives /-/buckets /-/scrub"};
+                    "/-/live /-/ready /-/metrics /-/status /-/drives /-/buckets /-/scrub /-/cluster"};
     co_return co_await call.refuse(std::move(refusal));
   }
   co_return co_await answer(call, std::move(work));
 }
 
 net::Task<Status> NodeAdministration::change(Call& call, std::string_view what) {
-  store::LocalStore& store = store_;
+  store::LocalStore& store = parts_.store;
+  store::Objects& objects = parts_.objects;
   auto text = co_await gateway::read_document(call, kMaxBody);
   if (!text) co_return co_await call.refuse(text.error());
   auto json = parse_body(*text);
@@ -252,9 +290,9 @@ net::Task<Status> NodeAdministration::change(Call& call, std::string_view what) 
       return Json{{"drives", drives_json(store.drives())}};
     };
   } else if (what.starts_with("buckets/")) {
-    work = [&store, name = std::string(what.substr(8)), settings = *json]() -> Result<Json> {
-      MR_TRY(change_bucket(store.objects(), name, settings));
-      return bucket_json(*MR_TRY(get_bucket(store.objects(), name)));
+    work = [&objects, name = std::string(what.substr(8)), settings = *json]() -> Result<Json> {
+      MR_TRY(change_bucket(objects, name, settings));
+      return bucket_json(*MR_TRY(get_bucket(objects, name)));
     };
   } else {
     Refusal refusal{&gateway::kInvalidArgument, "a drive is changed with \"action\" and \"path\"", ""};
@@ -264,7 +302,7 @@ net::Task<Status> NodeAdministration::change(Call& call, std::string_view what) 
 }
 
 net::Task<Status> NodeAdministration::answer_peer(Call& call) {
-  if (peers_ != nullptr) co_return co_await peers_->serve(call.connection);
+  if (parts_.peers != nullptr) co_return co_await parts_.peers->serve(call.connection);
   Refusal refusal{&gateway::kNotFound, "this node belongs to no cluster", ""};
   co_return co_await call.refuse(std::move(refusal));
 }
@@ -276,7 +314,7 @@ net::Task<Status> NodeAdministration::serve(Call& call) {
   const std::string what(path.size() > 3 ? path.substr(3) : std::string_view());
   const bool get = call.method() == "GET" || call.method() == "HEAD";
   if (get && what == "live") co_return co_await call.send_json("{\"live\": true}\n");
-  if (get && what == "ready") co_return co_await tell_ready(call, store_);
+  if (get && what == "ready") co_return co_await tell_ready(call, parts_.store);
   const bool may_look = call.caller.open || call.caller.key != nullptr || call.connection.is_loopback();
   const bool may_change = call.caller.may(Right::kAdmin, "");
   const bool foreign =

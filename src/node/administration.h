@@ -8,6 +8,8 @@
 
 #include <string_view>
 
+#include "cluster/http_peers.h"
+#include "cluster/member.h"
 #include "cluster/peer_service.h"
 #include "gateway/gateway.h"
 #include "net/server.h"
@@ -15,10 +17,19 @@
 
 namespace millrace::node {
 
+// What it looks at and changes; all of it outlives it.
+struct Administered {
+  store::LocalStore& store;
+  store::Objects& objects;  // those that clients see
+  // Null where the node belongs to no cluster.
+  cluster::PeerService* peers = nullptr;
+  const cluster::Member* member = nullptr;
+  const cluster::HttpPeers* links = nullptr;
+};
+
 class NodeAdministration final : public gateway::Administration {
  public:
-  // `peers` answers other nodes; null where the node belongs to no cluster.
-  explicit NodeAdministration(store::LocalStore& store, cluster::PeerService* peers = nullptr);
+  explicit NodeAdministration(Administered parts);
   // What it reports on; both come after it, and before the first call.
   void attach(const net::Server& server, const gateway::Meters& meters);
 
@@ -29,8 +40,7 @@ class NodeAdministration final : public gateway::Administration {
   net::Task<Status> change(gateway::Call& call, std::string_view what);
   net::Task<Status> answer_peer(gateway::Call& call);
 
-  store::LocalStore& store_;
-  cluster::PeerService* const peers_;
+  const Administered parts_;
   const net::Server* server_ = nullptr;
   const gateway::Meters* meters_ = nullptr;
   const uint64_t started_us_;

@@ -40,7 +40,7 @@ class Served {
  public:
   enum class Cluster { kNone, kNodeTwo };
   explicit Served(Cluster cluster)
-      : administration_(*store_, cluster == Cluster::kNodeTwo ? &peers_ : nullptr),
+      : administration_({*store_, store_->objects(), cluster == Cluster::kNodeTwo ? &peers_ : nullptr}),
         gateway_({store_->objects(), store_->memory(), indexes_, workers_, workers_, log_}, keys_,
                  administration_, {}) {
     net::ServerOptions options;

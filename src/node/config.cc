@@ -21,6 +21,13 @@ Settings Config::settings() {
             "Let buckets have names of one and two characters, and other names that S3 "
             "does not allow.");
   table.add("insecure", insecure, "Let everyone do everything without keys, also beyond loopback.");
+  table.add("registry", registry,
+            "Makes the node one of a cluster: a directory that all its nodes on this machine share, or "
+            "etcd://HOST:2379,HOST:2379. Empty: the node is alone.");
+  table.add("advertise", advertise,
+            "HOST:PORT under which other nodes reach this one. Empty: what it listens on.");
+  table.add("zone", zone, "Rack, room or site of the node: slices of an object go to different ones.");
+  table.add("join", join, "Token that lets a new node into a cluster with etcd (millrace cluster token).");
   table.add("tls", tls,
             "\"self-signed\" makes a certificate for trials; empty: tls_cert and tls_key, or plain HTTP.");
   table.add("tls_cert", tls_cert, "Certificate chain (PEM). Read again when it changes.");
@@ -89,6 +96,11 @@ Status Config::check() const {
       {"upload_expiry", store.upload_expiry_seconds, 1, 100 * kYear},
   };
   MR_TRY(gateway::check_domains(domains));
+  if (!registry.empty() && advertise.empty() &&
+      (listen.ends_with(":0") || listen.starts_with(":") || listen.starts_with("0.0.0.0:") ||
+       listen.starts_with("[::]:")))
+    return make_error(Code::kInvalid, "other nodes cannot reach {}", listen)
+        .with_hint("listen on an address and port of this machine, or set advertise=HOST:PORT");
   if (data.empty()) return make_error(Code::kInvalid, "data is empty: it is the node's own directory");
   for (const Range& range : ranges) {
     if (range.value >= range.least && range.value <= range.most) continue;

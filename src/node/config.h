@@ -20,6 +20,10 @@ struct Config {
   std::vector<std::string> domains = {"localhost"};
   bool short_names = false;
   bool insecure = false;
+  std::string registry;
+  std::string advertise;
+  std::string zone;
+  std::string join;
   std::string tls;
   std::string tls_cert;
   std::string tls_key;

@@ -63,11 +63,14 @@ Result<std::unique_ptr<Node>> Node::start(const Config& config, Log& log) {
     if (config.tls == "self-signed") node->self_signed_ = paths.certificate;
   }
   node->store_ = MR_TRY(store::LocalStore::open(config.store_options(), log));
+  if (!config.registry.empty()) node->cluster_ = MR_TRY(ClusterPart::start(config, *node->store_, log));
+  store::Objects& objects = node->cluster_ ? node->cluster_->objects() : node->store_->objects();
   node->workers_ = std::make_unique<Workers>(static_cast<unsigned>(config.workers));
   node->movers_ = std::make_unique<Workers>(static_cast<unsigned>(config.workers));
-  node->indexes_ = std::make_unique<gateway::ShardIndexes>(node->store_->objects(), node->store_->memory());
-  node->administration_ = std::make_unique<NodeAdministration>(*node->store_);
-  const gateway::Services services{node->store_->objects(),
+  node->indexes_ = std::make_unique<gateway::ShardIndexes>(objects, node->store_->memory());
+  node->administration_ = std::make_unique<NodeAdministration>(
+      node->cluster_ ? node->cluster_->administered() : Administered{*node->store_, objects});
+  const gateway::Services services{objects,
                                    node->store_->memory(),
                                    *node->indexes_,
                                    *node->workers_,
@@ -98,6 +101,7 @@ Node::~Node() {
   if (server_) server_->stop();
   if (workers_) workers_->stop();
   if (movers_) movers_->stop();
+  if (cluster_) cluster_->stop();
 }
 
 std::string Node::url() const {

@@ -12,6 +12,7 @@
 #include "net/server.h"
 #include "net/tls.h"
 #include "node/administration.h"
+#include "node/cluster_part.h"
 #include "node/config.h"
 #include "node/keys.h"
 #include "store/local_store.h"
@@ -25,6 +26,8 @@ class Node {
 
   std::string url() const;  // http://127.0.0.1:9400
   store::LocalStore& store() { return *store_; }
+  // Null where the node is alone.
+  const ClusterPart* cluster() const { return cluster_.get(); }
   bool is_open() const { return open_; }
   // The certificate that clients must be told to trust; empty: none, or one that they know.
   const std::string& self_signed() const { return self_signed_; }
@@ -38,6 +41,7 @@ class Node {
   // In the order of building; taken down in reverse.
   std::unique_ptr<KeyFile> keys_;
   std::unique_ptr<store::LocalStore> store_;
+  std::unique_ptr<ClusterPart> cluster_;  // none: the node is alone
   std::unique_ptr<Workers> workers_;
   std::unique_ptr<Workers> movers_;
   std::unique_ptr<gateway::ShardIndexes> indexes_;

@@ -1,0 +1,185 @@
+// Registry, member, strand, peers, objects: made one after the other, and ended in reverse.
+#include "node/cluster_part.h"
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <thread>
+#include <utility>
+
+#include "base/file.h"
+#include "base/text.h"
+#include "cluster/open_registry.h"
+#include "store/reasons.h"
+
+namespace millrace::node {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kJoinPatience = 30s;
+
+std::string identity_path(const Config& config) {
+  return config.data + "/cluster.json";
+}
+
+// Which cluster the node's directory belongs to; empty: none yet.
+Result<std::string> load_cluster(const Config& config) {
+  if (!file_exists(identity_path(config))) return std::string();
+  constexpr uint64_t kMostBytes = 4096;
+  const auto json =
+      nlohmann::json::parse(MR_TRY(read_file(identity_path(config), kMostBytes)), nullptr, false);
+  if (!json.is_object() || !json.value("cluster", nlohmann::json()).is_string())
+    return make_error(Code::kCorrupt, "{} does not name a cluster", identity_path(config));
+  return json["cluster"].get<std::string>();
+}
+
+// How long each kind of message is waited for. A home waits for its holders; large slices for a drive.
+cluster::HttpPeersOptions peer_options() {
+  cluster::HttpPeersOptions options;
+  const auto set = [&](const cluster::Request& kind, std::chrono::microseconds time) {
+    options.timeouts_us[kind.index()] = static_cast<uint64_t>(time.count());
+  };
+  set(cluster::StateRequest{}, 2s);
+  set(cluster::MarkRequest{}, 2s);
+  set(cluster::CommitRequest{}, 15s);
+  set(cluster::FindRequest{}, 15s);
+  set(cluster::AppendRequest{}, 30s);
+  set(cluster::FinishRequest{}, 60s);
+  set(cluster::ReadRequest{}, 3s);
+  set(cluster::ListRequest{}, 15s);
+  set(cluster::RefreshRequest{}, 2s);
+  return options;
+}
+
+}  // namespace
+
+class ClusterPart::NodeMembership final : public cluster::Membership {
+ public:
+  NodeMembership(cluster::Member& member, const cluster::ClusterBuckets& buckets)
+      : member_(member), buckets_(buckets) {}
+  uint32_t self() const override { return member_.self(); }
+  std::shared_ptr<const cluster::Maps> maps() const override { return member_.maps(); }
+  bool has_lease() const override { return member_.has_lease(); }
+  void look_again() override { member_.look_again(); }
+  Result<store::Redundancy> redundancy(const std::string& bucket) const override {
+    const auto found = buckets_.find(bucket);
+    if (found == nullptr) return store::no_such_bucket(bucket);
+    return found->settings.redundancy;
+  }
+
+ private:
+  cluster::Member& member_;
+  const cluster::ClusterBuckets& buckets_;
+};
+
+ClusterPart::ClusterPart(const Config& config, store::LocalStore& store, Log& log)
+    : config_(config), store_(store), log_(log), workers_(static_cast<unsigned>(config.workers)) {}
+
+Result<std::unique_ptr<ClusterPart>> ClusterPart::start(const Config& config, store::LocalStore& store,
+                                                        Log& log) {
+  std::unique_ptr<ClusterPart> part(new ClusterPart(config, store, log));
+  MR_TRY(store.slices().prepare());
+  MR_TRY(part->join());
+  MR_TRY(part->wire());
+  return part;
+}
+
+std::vector<cluster::MapDrive> ClusterPart::drives_in_service() const {
+  std::vector<cluster::MapDrive> drives;
+  for (const store::Slices::OwnDrive& drive : store_.slices().drives()) {
+    if (!drive.in_service) continue;
+    drives.push_back({drive.id, drive.weight,
+                      drive.draining ? cluster::DriveStanding::kDraining : cluster::DriveStanding::kServing});
+  }
+  return drives;
+}
+
+Status ClusterPart::join() {
+  registry_ = MR_TRY(cluster::open_registry(config_.registry));
+  buckets_ = std::make_unique<cluster::ClusterBuckets>(*registry_);
+  cluster::MemberOptions options;
+  options.node = store_.node_id();
+  options.address = config_.advertise.empty() ? config_.listen : config_.advertise;
+  options.zone = config_.zone;
+  options.drives = drives_in_service();
+  options.cluster = MR_TRY(load_cluster(config_));
+  options.token = config_.join;
+  options.admission =
+      config_.registry.starts_with("etcd") ? cluster::Admission::kToken : cluster::Admission::kOpen;
+  cluster::MemberSurroundings around = cluster::MemberSurroundings::real();
+  around.wake = [this] { threads_.wake(); };
+  member_ = std::make_unique<cluster::Member>(*registry_, options, around, [this](const cluster::Maps& maps) {
+    log_.info("the map changed", "epoch", maps.back()->epoch());
+    if (cluster_) cluster_->adopt_map();
+  });
+  threads_.start(*member_);
+  return wait_for_place();
+}
+
+Status ClusterPart::wait_for_place() {
+  const auto limit = std::chrono::steady_clock::now() + kJoinPatience;
+  while (member_->self() == 0 || member_->maps() == nullptr || !member_->has_lease()) {
+    auto problem = member_->problem();
+    const bool hopeless =
+        problem && problem->code() != Code::kUnavailable && problem->code() != Code::kExists;
+    if (hopeless || std::chrono::steady_clock::now() > limit) {
+      threads_.stop();
+      Error why = problem ? std::move(*problem)
+                          : make_error(Code::kUnavailable, "the registry did not answer in time");
+      return std::move(why).within("joining the cluster at " + config_.registry);
+    }
+    std::this_thread::sleep_for(20ms);
+  }
+  const nlohmann::json identity = {{"cluster", member_->identity()->id}};
+  return write_file_atomically(identity_path(config_), identity.dump() + "\n");
+}
+
+Status ClusterPart::wire() {
+  MR_TRY(buckets_->refresh());
+  membership_ = std::make_unique<NodeMembership>(*member_, *buckets_);
+  strand_ = std::make_unique<cluster::LoopStrand>();
+  shelf_ = MR_TRY(cluster::SliceShelf::open(*strand_, store_.slices(), workers_, config_.data + "/promised"));
+  const auto identity = member_->identity();
+  const cluster::PeerSecret secret = MR_TRY(cluster::PeerSecret::make(identity->id, identity->secret));
+  peers_ = std::make_unique<cluster::HttpPeers>(
+      *strand_, *membership_, secret,
+      [this](cluster::Request request, store::Done<cluster::Reply> done) {
+        cluster_->handle(std::move(request), std::move(done));
+      },
+      peer_options());
+  cluster_ =
+      std::make_unique<cluster::Cluster>(cluster::Surroundings{*strand_, *peers_, *membership_, *shelf_},
+                                         store_.slices(), workers_, [this] { return buckets_->refresh(); });
+  objects_ = std::make_unique<cluster::ClusterObjects>(*cluster_, *buckets_);
+  service_ = std::make_unique<cluster::PeerService>(
+      secret, member_->self(), store_.memory().documents,
+      [this](cluster::Request request, store::Done<cluster::Reply> done) {
+        cluster_->handle(std::move(request), std::move(done));
+      });
+  bucket_reader_.start(60s, [this] {
+    if (const Status read = buckets_->refresh(); !read)
+      log_.warn("the buckets cannot be read from the registry", "error", read.error().message());
+  });
+  watch_ = registry_->watch("buckets/", [this] { bucket_reader_.wake(); });
+  drive_watch_.start(1s, [this] { member_->set_drives(drives_in_service()); });
+  return {};
+}
+
+ClusterPart::~ClusterPart() {
+  stop();
+}
+
+void ClusterPart::stop() {
+  if (std::exchange(stopped_, true)) return;
+  // Whoever waits for the strand is let go by its answers; then those who answer end.
+  workers_.stop();
+  drive_watch_.stop();
+  watch_.reset();
+  bucket_reader_.stop();
+  threads_.stop();
+  if (member_) member_->leave();
+  if (strand_) strand_->stop();
+}
+
+}  // namespace millrace::node

@@ -1,0 +1,71 @@
+// ClusterPart: what makes a node one of a cluster, started and stopped in the right order.
+//
+// It joins by the registry that the settings name, keeps the lease, and serves the objects of all nodes.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/background.h"
+#include "base/log.h"
+#include "base/result.h"
+#include "base/workers.h"
+#include "cluster/cluster.h"
+#include "cluster/cluster_buckets.h"
+#include "cluster/cluster_objects.h"
+#include "cluster/http_peers.h"
+#include "cluster/loop_strand.h"
+#include "cluster/member.h"
+#include "cluster/peer_service.h"
+#include "cluster/registry.h"
+#include "cluster/slice_shelf.h"
+#include "node/administration.h"
+#include "node/config.h"
+#include "store/local_store.h"
+
+namespace millrace::node {
+
+class ClusterPart {
+ public:
+  // Joins; waits until the node has a place in the map, its lease, and the buckets. The store outlives it.
+  static Result<std::unique_ptr<ClusterPart>> start(const Config& config, store::LocalStore& store, Log& log);
+  ~ClusterPart();
+  // After everyone who uses objects() and administered().
+  void stop();
+
+  store::Objects& objects() { return *objects_; }
+  Administered administered() { return {store_, *objects_, service_.get(), member_.get(), peers_.get()}; }
+  const cluster::Member& member() const { return *member_; }
+
+ private:
+  // What the protocol knows of the cluster: the member's map and lease, and the buckets.
+  class NodeMembership;
+
+  ClusterPart(const Config& config, store::LocalStore& store, Log& log);
+  Status join();
+  Status wait_for_place();
+  Status wire();
+  std::vector<cluster::MapDrive> drives_in_service() const;
+
+  const Config& config_;
+  store::LocalStore& store_;
+  Log& log_;
+  Workers workers_;
+  std::unique_ptr<cluster::Registry> registry_;
+  std::unique_ptr<cluster::Member> member_;
+  cluster::MemberThreads threads_;
+  std::unique_ptr<cluster::ClusterBuckets> buckets_;
+  std::unique_ptr<NodeMembership> membership_;
+  std::unique_ptr<cluster::LoopStrand> strand_;
+  std::unique_ptr<cluster::SliceShelf> shelf_;
+  std::unique_ptr<cluster::HttpPeers> peers_;
+  std::unique_ptr<cluster::Cluster> cluster_;
+  std::unique_ptr<cluster::ClusterObjects> objects_;
+  std::unique_ptr<cluster::PeerService> service_;
+  std::unique_ptr<cluster::Watch> watch_;  // of the buckets
+  Background drive_watch_;
+  Background bucket_reader_;
+  bool stopped_ = false;
+};
+
+}  // namespace millrace::node
