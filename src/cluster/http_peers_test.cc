@@ -321,7 +321,7 @@ struct Crowd {
 
 HttpPeersOptions patient(size_t connections) {
   HttpPeersOptions options;
-  options.connections_per_lane = connections;
+  options.connections_per_channel = connections;
   options.timeouts_us.fill(3'600'000'000);
   return options;
 }
