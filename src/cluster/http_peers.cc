@@ -14,7 +14,7 @@ constexpr uint64_t kMaxRefusalShown = 512;
 
 net::ClientOptions client_options(const HttpPeersOptions& options) {
   net::ClientOptions client;
-  client.connections_per_host = options.connections_per_lane;
+  client.connections_per_host = options.connections_per_channel;
   // The message's scope ends every wait.
   client.timeouts = {.connect_ms = 0, .first_byte_ms = 0, .io_ms = 0};
   client.most_attempts = 1;
@@ -33,11 +33,11 @@ Error no_answer(std::string_view why) {
 
 }  // namespace
 
-// Connections of one kind to all peers, on one loop. A Sealer of its own: messages of one lane do not make
+// Connections of one kind to all peers, on one loop. A Sealer of its own: messages of one channel do not make
 // those of another look old.
-struct HttpPeers::Lane {
-  Lane(net::Loop& of_loop, net::Resolver& resolver, const PeerSecret& secret, uint32_t self,
-       const HttpPeersOptions& options)
+struct HttpPeers::Channel {
+  Channel(net::Loop& of_loop, net::Resolver& resolver, const PeerSecret& secret, uint32_t self,
+          const HttpPeersOptions& options)
       : loop(of_loop),
         inbox(of_loop.inbox()),
         sealer(secret, self),
@@ -50,7 +50,7 @@ struct HttpPeers::Lane {
 
 struct HttpPeers::Message {
   uint32_t node = 0;
-  LaneKind lane = LaneKind::kHome;
+  ChannelKind channel = ChannelKind::kHome;
   net::Url url;
   Request request;   // of a large message: it is encoded on the thread that sends it
   std::string body;  // of others
@@ -83,9 +83,9 @@ HttpPeers::HttpPeers(LoopStrand& strand, const Membership& membership, const Pee
       options_(std::move(options)),
       bulk_(std::make_unique<BulkLoop>()) {
   const uint32_t self = membership.self();
-  for (const LaneKind kind : {LaneKind::kHome, LaneKind::kHolder, LaneKind::kLarge}) {
-    net::Loop& loop = kind == LaneKind::kLarge ? bulk_->loop() : strand.loop();
-    lanes_[static_cast<size_t>(kind)] = std::make_unique<Lane>(loop, resolver_, secret, self, options_);
+  for (const ChannelKind kind : {ChannelKind::kHome, ChannelKind::kHolder, ChannelKind::kLarge}) {
+    net::Loop& loop = kind == ChannelKind::kLarge ? bulk_->loop() : strand.loop();
+    channels_[static_cast<size_t>(kind)] = std::make_unique<Channel>(loop, resolver_, secret, self, options_);
   }
 }
 
@@ -130,24 +130,24 @@ void HttpPeers::call(uint32_t node, Request request, Done<Reply> done) {
   message->url = url.take();
   const auto* const prepare = std::get_if<PrepareRequest>(&request);
   if (prepare != nullptr && prepare->bytes.size() > kLargePeerMessage) {
-    message->lane = LaneKind::kLarge;
+    message->channel = ChannelKind::kLarge;
     message->request = std::move(request);
   } else {
     message->body = encode_request(request);
-    message->lane = is_for_home(request)                       ? LaneKind::kHome
-                    : message->body.size() > kLargePeerMessage ? LaneKind::kLarge
-                                                               : LaneKind::kHolder;
+    message->channel = is_for_home(request)                       ? ChannelKind::kHome
+                       : message->body.size() > kLargePeerMessage ? ChannelKind::kLarge
+                                                                  : ChannelKind::kHolder;
   }
-  Lane& lane = *lanes_[static_cast<size_t>(message->lane)];
+  Channel& channel = *channels_[static_cast<size_t>(message->channel)];
   // Posted even from the strand itself: nothing may be answered before this returns.
-  lane.inbox->post([this, &lane, message] { lane.loop.spawn(deliver(lane, message)); });
+  channel.inbox->post([this, &channel, message] { channel.loop.spawn(deliver(channel, message)); });
 }
 
-net::Task<void> HttpPeers::deliver(Lane& lane, std::shared_ptr<Message> message) {
+net::Task<void> HttpPeers::deliver(Channel& channel, std::shared_ptr<Message> message) {
   if (message->body.empty()) message->body = encode_request(std::exchange(message->request, {}));
-  auto exchanged = co_await exchange(lane, *message);
+  auto exchanged = co_await exchange(channel, *message);
   std::string().swap(message->body);
-  if (message->lane != LaneKind::kLarge) {
+  if (message->channel != ChannelKind::kLarge) {
     message->done(std::move(exchanged));
     co_return;
   }
@@ -160,18 +160,18 @@ void HttpPeers::answer_on_strand(Message& message, Result<Reply> answer) {
   strand_.post([done = std::move(message.done), shared] { done(std::move(*shared)); });
 }
 
-net::Task<Result<Reply>> HttpPeers::exchange(Lane& lane, const Message& message) {
+net::Task<Result<Reply>> HttpPeers::exchange(Channel& channel, const Message& message) {
   const auto within = [&] { return fmt::format("asking node {}", message.node); };
-  net::Cancellation scope(lane.loop, message.until_us);
+  net::Cancellation scope(channel.loop, message.until_us);
   const SealedParts parts{"POST", kPeerPath, message.body};
-  const RequestSeal seal = lane.sealer.seal(message.node, parts, wall_ms());
+  const RequestSeal seal = channel.sealer.seal(message.node, parts, wall_ms());
   net::Request request;
   request.method = parts.method;
   request.url = message.url;
   request.headers.push_back({std::string(kSealHeader), seal.text()});
   request.body = std::string_view(message.body);
   request.repeat = net::Repeat::kNever;
-  auto response = co_await lane.client.send(std::move(request), &scope);
+  auto response = co_await channel.client.send(std::move(request), &scope);
   Result<std::string> body = std::string();
   if (response) body = co_await response->read_all(kMaxPeerMessage);
   if (!response || !body) {
@@ -184,7 +184,8 @@ net::Task<Result<Reply>> HttpPeers::exchange(Lane& lane, const Message& message)
     co_return no_answer(response ? body.error().message() : response.error().message()).within(within());
   }
   const std::string* const sealed = response->find_header(kSealHeader);
-  Status checked = lane.sealer.check_reply(seal, sealed == nullptr ? "" : *sealed, response->status(), *body);
+  Status checked =
+      channel.sealer.check_reply(seal, sealed == nullptr ? "" : *sealed, response->status(), *body);
   count(message, checked.has_value());
   const std::string shown = printable(trim(*body, "\r\n "), kMaxRefusalShown);
   if (!checked && response->status() != 200)
@@ -207,7 +208,7 @@ void HttpPeers::count(const Message& message, bool answered) {
     return;
   }
   ++reading.answers;
-  if (message.lane == LaneKind::kLarge) return;
+  if (message.channel == ChannelKind::kLarge) return;
   const bool first = reading.mean_answer_us == 0.0;
   reading.mean_answer_us += (took_us - reading.mean_answer_us) * (first ? 1.0 : kNewestShare);
 }

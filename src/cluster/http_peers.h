@@ -3,9 +3,10 @@
 // A message is sent at most once: no retry and no redirect. A kept connection that its peer closed meanwhile
 // is replaced before the first byte is written; later nobody could say whether the message arrived.
 //
-// Each peer has three lanes, with connections of their own. A request to a home waits for the marks that the
-// home sends: with one lane, two homes whose connections are all taken by each other's commits would wait for
-// ever. Large messages have a loop and thread of their own, so that hashing and sending them delays nobody.
+// Each peer has three channels, with connections of their own. A request to a home waits for the marks that
+// the home sends: with one channel, two homes whose connections are all taken by each other's commits would
+// both wait in vain. Large messages have a loop and thread of their own, so that hashing and sending them
+// delays nobody.
 //
 // call() may be called by any thread. Answers come on the strand; none comes once it is stopped. The strand
 // is stopped before this goes away; membership outlives it.
@@ -39,7 +40,7 @@ struct HttpPeersOptions {
   HttpPeersOptions() { timeouts_us.fill(5'000'000); }
   // By kind, at the positions of Request. From call() to the last byte of the answer.
   std::array<uint64_t, std::variant_size_v<Request>> timeouts_us;
-  size_t connections_per_lane = 16;           // to one peer
+  size_t connections_per_channel = 16;        // to one peer
   std::shared_ptr<const net::ClientTls> tls;  // null: http
 };
 
@@ -62,14 +63,14 @@ class HttpPeers final : public Peers {
   std::vector<Reading> read() const;
 
  private:
-  enum class LaneKind : uint8_t { kHome, kHolder, kLarge };
-  struct Lane;
+  enum class ChannelKind : uint8_t { kHome, kHolder, kLarge };
+  struct Channel;
   struct Message;
   class BulkLoop;
 
   Result<net::Url> find_url(uint32_t node) const;
-  net::Task<void> deliver(Lane& lane, std::shared_ptr<Message> message);
-  net::Task<Result<Reply>> exchange(Lane& lane, const Message& message);
+  net::Task<void> deliver(Channel& channel, std::shared_ptr<Message> message);
+  net::Task<Result<Reply>> exchange(Channel& channel, const Message& message);
   void answer_on_strand(Message& message, Result<Reply> answer);
   void count(const Message& message, bool answered);
 
@@ -78,7 +79,8 @@ class HttpPeers final : public Peers {
   const AnswerRequest own_;
   const HttpPeersOptions options_;
   net::Resolver resolver_;
-  std::array<std::unique_ptr<Lane>, 3> lanes_;  // at the positions of LaneKind; they outlive the loop below
+  // At the positions of ChannelKind. They outlive the loop below.
+  std::array<std::unique_ptr<Channel>, 3> channels_;
   std::unique_ptr<BulkLoop> bulk_;
 
   mutable Mutex mutex_;

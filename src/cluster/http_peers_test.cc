@@ -6,13 +6,13 @@
 #include <atomic>
 #include <future>
 
-#include "base/clock.h"
 #include "base/log.h"
+#include "base/testing/temporary_directory.h"
 #include "cluster/peer_service.h"
 #include "cluster/reasons.h"
-#include "net/client.h"
 #include "net/server.h"
 #include "net/testing/script_server.h"
+#include "net/tls.h"
 #include "store/waiting.h"
 
 namespace millrace::cluster {
@@ -54,11 +54,13 @@ class FixedMembership final : public Membership {
 // A server that gives all its requests to a PeerService.
 class Receiver final : public net::Handler {
  public:
-  Receiver(const PeerSecret& secret, uint32_t self, AnswerRequest answer, uint64_t memory = 64 << 20)
-      : memory_(memory), service_(secret, self, memory_, std::move(answer)) {
+  Receiver(const PeerSecret& secret, uint32_t self, AnswerRequest answer,
+           net::CertificateFiles* certificates = nullptr)
+      : service_(secret, self, memory_, std::move(answer)) {
     net::ServerOptions options;
     options.listen = net::parse_listen_address("127.0.0.1:0").take();
     options.threads = 1;
+    options.certificates = certificates;
     server_ = net::Server::open(options, *this, log_).take();
     server_->run();
   }
@@ -68,7 +70,7 @@ class Receiver final : public net::Handler {
 
  private:
   Log log_{LogLevel::kWarn};
-  Budget memory_;
+  Budget memory_{64 << 20};
   PeerService service_;
   std::unique_ptr<net::Server> server_;
 };
@@ -129,6 +131,28 @@ TEST(HttpPeersTest, TwoNodesAskEachOther) {
   EXPECT_EQ(number_in(from_first.ask(2, large)), 1 << 20);
   PrepareRequest small{1, kName, {}, std::string(1000, 'x')};
   EXPECT_EQ(number_in(from_first.ask(2, small)), 1000);
+}
+
+TEST(HttpPeersTest, NodesWithCertificatesTalkUnderTls) {
+  const testing::TemporaryDirectory directory;
+  const auto paths = net::make_self_signed(directory.path());
+  ASSERT_TRUE(paths);
+  const auto certificates =
+      net::CertificateFiles::open(*paths, [](const Error& error) { ADD_FAILURE() << error.message(); });
+  ASSERT_TRUE(certificates);
+  Receiver receiver(secret(), 2, answer_with_number, certificates->get());
+  const std::vector<std::string> addresses = {"127.0.0.1:1", receiver.address()};
+  HttpPeersOptions options;
+  options.tls = net::ClientTls::make(net::Verify::kPeer, paths->certificate).take();
+  Sender sender(1, addresses, secret(), options);
+  EXPECT_EQ(number_in(sender.ask(2, FindRequest{7, kName})), 7);
+  EXPECT_EQ(number_in(sender.ask(2, PrepareRequest{1, kName, {}, std::string(1 << 20, 'x')})), 1 << 20);
+  Sender in_the_clear(1, addresses);
+  EXPECT_NE(no_answer_in(in_the_clear.ask(2)), "an answer");
+  HttpPeersOptions distrusting;
+  distrusting.tls = net::ClientTls::make(net::Verify::kPeer, "").take();
+  Sender wary(1, addresses, secret(), distrusting);
+  EXPECT_NE(no_answer_in(wary.ask(2)), "an answer");
 }
 
 TEST(HttpPeersTest, AnErrorArrivesWithItsReason) {
@@ -321,7 +345,7 @@ struct Crowd {
 
 HttpPeersOptions patient(size_t connections) {
   HttpPeersOptions options;
-  options.connections_per_lane = connections;
+  options.connections_per_channel = connections;
   options.timeouts_us.fill(3'600'000'000);
   return options;
 }

@@ -81,8 +81,8 @@ class Sealer {
   std::map<uint32_t, uint64_t> counters_ MR_GUARDED_BY(mutex_);
 };
 
-// Checks the seals of all who send to one receiver. What it has seen is forgotten when it goes: a restarted
-// node refuses messages of before by their epoch, not here.
+// Checks the seals of all who send to one receiver. What it has seen is forgotten when it goes; what stops
+// the messages of before then is their epoch.
 class SealChecker {
  public:
   static constexpr size_t kMostProcesses = 8192;
