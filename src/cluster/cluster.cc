@@ -15,7 +15,8 @@ Cluster::Cluster(Surroundings around, store::Slices& slices, Workers& workers,
       refresh_(std::move(refresh)),
       protocol_(around),
       service_(slices, workers, [this](DriveId drive, ObjectName name, Prepared slice, Done<void> done) {
-        around_.strand.post([=, this] { protocol_.holder().enter(drive, name, slice, done); });
+        around_.strand.post(
+            [this, drive, name, slice, done] { protocol_.holder().enter(drive, name, slice, done); });
       }) {}
 
 void Cluster::handle(Request request, Done<Reply> done) {

@@ -29,6 +29,8 @@ class Cluster {
   void call(uint32_t node, Request request, Done<Reply> done);
   // The map changed.
   void adopt_map();
+  // On the strand.
+  void after(uint64_t us, std::function<void()> work) { around_.strand.after(us, std::move(work)); }
 
   // The requester's calls, from any thread; `done` on the strand.
   void find(ObjectName name, Done<std::optional<FoundObject>> done);

@@ -11,6 +11,7 @@
 #include "base/crc.h"
 #include "base/mutex.h"
 #include "base/random.h"
+#include "cluster/reasons.h"
 #include "cluster/stripe.h"
 #include "store/put.h"
 
@@ -178,22 +179,31 @@ class ClusterWriter::State : public std::enable_shared_from_this<State> {
   }
 
   void finish_small(const store::Finish& finish) {
-    auto spread = cluster_.choose_spread(name_, Requester::Size::kSmall);
-    if (!spread) return done_(spread.take_error());
-    spread_ = spread.take();
-    record_.etag = finish.etag.empty() ? own_etag() : finish.etag;
-    if (bytes_ > store::kInlineBytes) record_.pieces = {{0, bytes_}};
-    record_.spread = spread_;
-    std::vector<std::string> slices(spread_.holders.size(), stripe_.substr(0, filled_));
-    CommitRequest request{CommitRequest::Kind::kPut, 0, name_, record_, options_.condition};
     {
       const MutexLock lock(mutex_);
       finishing_ = true;
     }
+    record_.etag = finish.etag;
+    if (bytes_ > store::kInlineBytes) record_.pieces = {{0, bytes_}};
+    put_small(steady_us() + Requester::kPatienceUs);
+  }
+
+  // The bytes are all here: while holders are missing it is tried again, until the map says who is left.
+  void put_small(uint64_t deadline) {
+    auto spread = cluster_.choose_spread(name_, Requester::Size::kSmall);
+    if (!spread) return done_(spread.take_error());
+    spread_ = spread.take();
+    record_.spread = spread_;
+    CommitRequest request{CommitRequest::Kind::kPut, 0, name_, record_, options_.condition};
+    if (record_.etag.empty()) request.record.etag = own_etag();
+    std::vector<std::string> slices(spread_.holders.size(), stripe_.substr(0, filled_));
     cluster_.put(std::move(request), std::move(slices),
-                 [self = shared_from_this()](Result<store::Record> put) {
-                   if (!put) return self->done_(put.take_error());
-                   self->answer(put.take());
+                 [self = shared_from_this(), deadline](Result<store::Record> put) {
+                   if (put) return self->answer(put.take());
+                   if (!put.error().is(kHoldersChanged) || steady_us() >= deadline)
+                     return self->done_(put.take_error());
+                   self->drop_slices();
+                   self->cluster_.after(Requester::kRetryUs, [self, deadline] { self->put_small(deadline); });
                  });
   }
 

@@ -71,9 +71,9 @@ void Holder::prepare(PrepareRequest request, Done<Reply> done) {
 }
 
 void Holder::enter(DriveId drive, const ObjectName& name, const Prepared& slice, Done<void> done) {
-  in_turn({drive, name}, [=, this](std::function<void()> finished) {
+  in_turn({drive, name}, [this, drive, name, slice, done](std::function<void()> finished) {
     Done<void> end = ending(std::move(finished), done);
-    shelf_.read(drive, name, [=, this](Result<Ledger> read) {
+    shelf_.read(drive, name, [this, drive, name, slice, end](Result<Ledger> read) {
       if (!read) return end(read.take_error());
       Ledger ledger = read.take();
       if (ledger.has_slice(slice.spread.write_id)) return end({});
@@ -123,8 +123,8 @@ void Holder::tell_all(std::shared_ptr<const StateRequest> request, Done<Reply> d
   if (drives.empty()) return done(Reply(StateReply{}));
   gathering->left = drives.size();
   for (const DriveId drive : drives) {
-    in_turn({drive, request->name}, [=, this](std::function<void()> finished) {
-      shelf_.read(drive, request->name, [=](Result<Ledger> read) {
+    in_turn({drive, request->name}, [this, drive, request, gathering, done](std::function<void()> finished) {
+      shelf_.read(drive, request->name, [drive, gathering, done, finished](Result<Ledger> read) {
         finished();
         // A drive that cannot be read counts as one that is not there.
         if (read) gathering->reply.drives.push_back({drive, read.take()});
@@ -138,10 +138,10 @@ void Holder::mark(MarkRequest request, Done<Reply> done) {
   const auto shared = std::make_shared<const MarkRequest>(std::move(request));
   if (!shelf_.in_service(shared->drive))
     return done(make_error(Code::kUnavailable, "drive {:016x} is not in service", shared->drive));
-  in_turn({shared->drive, shared->name}, [=, this](std::function<void()> finished) {
+  in_turn({shared->drive, shared->name}, [this, shared, done](std::function<void()> finished) {
     Done<Reply> end = ending(std::move(finished), done);
     if (shared->epoch < promised() && !broken("no-promise")) return end(old_epoch(shared->epoch, promised()));
-    shelf_.read(shared->drive, shared->name, [=, this](Result<Ledger> read) {
+    shelf_.read(shared->drive, shared->name, [this, shared, end](Result<Ledger> read) {
       if (!read) return end(read.take_error());
       mark_now(*shared, read.take(), end);
     });
@@ -183,9 +183,9 @@ void Holder::mark_now(const MarkRequest& request, Ledger ledger, Done<Reply> don
 
 void Holder::drop(DropRequest request, Done<Reply> done) {
   const auto shared = std::make_shared<const DropRequest>(std::move(request));
-  in_turn({shared->drive, shared->name}, [=, this](std::function<void()> finished) {
+  in_turn({shared->drive, shared->name}, [this, shared, done](std::function<void()> finished) {
     Done<void> end = ending(std::move(finished), with_reply(done));
-    shelf_.read(shared->drive, shared->name, [=, this](Result<Ledger> read) {
+    shelf_.read(shared->drive, shared->name, [this, shared, end](Result<Ledger> read) {
       if (!read) return end(read.take_error());
       Ledger ledger = read.take();
       const std::string& id = shared->spread.write_id;
@@ -202,9 +202,9 @@ void Holder::drop(DropRequest request, Done<Reply> done) {
 void Holder::complete(CompleteRequest request, Done<Reply> done) {
   const auto shared = std::make_shared<const CompleteRequest>(std::move(request));
   if (!shelf_.in_service(shared->drive)) return done(Reply(DoneReply{}));
-  in_turn({shared->drive, shared->name}, [=, this](std::function<void()> finished) {
+  in_turn({shared->drive, shared->name}, [this, shared, done](std::function<void()> finished) {
     Done<void> end = ending(std::move(finished), with_reply(done));
-    shelf_.read(shared->drive, shared->name, [=, this](Result<Ledger> read) {
+    shelf_.read(shared->drive, shared->name, [this, shared, end](Result<Ledger> read) {
       if (!read) return end(read.take_error());
       Ledger ledger = read.take();
       if (!ledger.mark || ledger.mark->record.version != shared->version || ledger.mark->complete)

@@ -4,6 +4,8 @@
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/text.h"
+#include "cluster/reasons.h"
+#include "net/connect.h"
 
 namespace millrace::cluster {
 
@@ -181,6 +183,8 @@ net::Task<Result<Reply>> HttpPeers::exchange(Channel& channel, const Message& me
       co_return no_answer(fmt::format("no answer from {} within {} ms", message.url.text(), given_ms))
           .within(within());
     }
+    if (!response && response.error().is(net::kNotConnected))
+      co_return Error(kNotDelivered, response.error().message()).within(within());
     co_return no_answer(response ? body.error().message() : response.error().message()).within(within());
   }
   const std::string* const sealed = response->find_header(kSealHeader);

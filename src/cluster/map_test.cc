@@ -1,3 +1,4 @@
+// Maps: placements, and what the registry keeps of them.
 #include "cluster/map.h"
 
 #include <gtest/gtest.h>

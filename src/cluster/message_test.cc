@@ -1,3 +1,4 @@
+// Messages between nodes, there and back.
 #include "cluster/message.h"
 
 #include <gtest/gtest.h>

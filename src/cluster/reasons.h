@@ -13,6 +13,8 @@ inline constexpr Reason kNotHome{Code::kUnavailable, "not the home"};
 inline constexpr Reason kUndecided{Code::kUnavailable, "undecided"};
 // Holders of a write went away before it was committed: it did not happen.
 inline constexpr Reason kHoldersChanged{Code::kUnavailable, "holders changed"};
+// The node could not be reached at all: it did not get the message, and never will.
+inline constexpr Reason kNotDelivered{Code::kUnavailable, "not delivered"};
 // The write may have happened or not.
 inline constexpr Reason kOutcomeUnknown{Code::kUnavailable, "outcome unknown"};
 // A mark for a slice that the drive does not have, or that is older than the one it has.

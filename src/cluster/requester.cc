@@ -13,7 +13,7 @@ namespace {
 
 // Whoever was asked said that he did nothing and will do nothing.
 bool is_refusal(const Error& error) {
-  return error.is(kOldEpoch) || error.is(kNotHome);
+  return error.is(kOldEpoch) || error.is(kNotHome) || error.is(kNotDelivered);
 }
 
 }  // namespace
@@ -164,7 +164,8 @@ void Requester::put(CommitRequest request, std::vector<std::string> slices, Done
     if (preparing->left == 0) return;
     if (!reply && !preparing->error) preparing->error = reply.take_error();
     if (--preparing->left > 0) return;
-    if (preparing->error) return preparing->done(std::move(*preparing->error));
+    // Without a commit it did not happen and never will.
+    if (preparing->error) return preparing->done(Error(kHoldersChanged, preparing->error->message()));
     commit(std::move(preparing->request), [preparing](Result<std::optional<store::Record>> committed) {
       if (!committed) return preparing->done(committed.take_error());
       preparing->done(*committed.take());
@@ -204,7 +205,7 @@ void Requester::commit_until(std::shared_ptr<const CommitRequest> request, uint6
     // A refusal promises that nothing was and nothing will be done; silence promises nothing.
     if (!is_refusal(reply.error()) || strand_.now_us() >= deadline) return done(reply.take_error());
     membership_.look_again();
-    strand_.after(kRetryUs, [=, this] { commit_until(request, deadline, done); });
+    strand_.after(kRetryUs, [this, request, deadline, done] { commit_until(request, deadline, done); });
   });
 }
 

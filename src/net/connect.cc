@@ -68,6 +68,7 @@ Task<Result<std::unique_ptr<Stream>>> connect_to(HostAndPort name, std::shared_p
     co_return stream;
   }
   if (!failure) co_return make_error(Code::kUnavailable, "the host {} has no address", name.host);
+  if (failure->code() == Code::kUnavailable) failure = Error(kNotConnected, failure->message());
   co_return std::move(*failure);
 }
 

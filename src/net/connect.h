@@ -16,6 +16,9 @@
 
 namespace millrace::net {
 
+// No address of the host took the connection: nothing was sent.
+inline constexpr Reason kNotConnected{Code::kUnavailable, "not connected"};
+
 // 0 waits for ever.
 struct Timeouts {
   int64_t connect_ms = 10'000;

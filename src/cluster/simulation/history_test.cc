@@ -1,3 +1,4 @@
+// Histories that one order explains, and such that none does.
 #include <gtest/gtest.h>
 
 #include "cluster/simulation/history.h"
