@@ -15,7 +15,7 @@ using Json = nlohmann::ordered_json;
 const std::string kPrefix = "buckets/";
 
 std::string encode(const store::Bucket& bucket) {
-  Json json = {{"created_ms", bucket.created_ms}};
+  Json json = {{"created_ms", bucket.created_ms}, {"since_epoch", bucket.settings.redundancy.since}};
   json.update(store::settings_json(bucket.settings));
   return json.dump();
 }
@@ -25,11 +25,15 @@ Result<store::Bucket> decode(const Entry& entry) {
   bucket.name = entry.name.substr(kPrefix.size());
   bucket.version = entry.revision;
   Json json = Json::parse(entry.value, nullptr, false);
-  if (!json.is_object() || !json.value("created_ms", Json()).is_number_integer())
+  if (!json.is_object() || !json.value("created_ms", Json()).is_number_integer() ||
+      !json.value("since_epoch", Json()).is_number_unsigned())
     return make_error(Code::kCorrupt, "registry: {} is not a bucket", entry.name);
   bucket.created_ms = json["created_ms"].get<int64_t>();
+  const auto since = json["since_epoch"].get<uint32_t>();
   json.erase("created_ms");
+  json.erase("since_epoch");
   bucket.settings = MR_TRY(store::change_settings({}, json).within("registry: " + entry.name));
+  bucket.settings.redundancy.since = since;
   return bucket;
 }
 
@@ -65,20 +69,26 @@ Status ClusterBuckets::refresh() {
   return {};
 }
 
-Status ClusterBuckets::create(const std::string& name, const store::BucketSettings& settings) {
+Status ClusterBuckets::create(const std::string& name, const store::BucketSettings& settings,
+                              uint32_t epoch) {
   MR_TRY(store::check_bucket_name(name, store::NameRule::kShort));
   store::Bucket bucket{name, wall_ms(), 0, settings};
+  bucket.settings.redundancy.since = epoch;
   const auto revision = MR_TRY(registry_.swap(kPrefix + name, 0, encode(bucket)));
   if (!revision) return make_error(store::kBucketExists, "bucket {} exists", name);
   return refresh();
 }
 
-Status ClusterBuckets::change(const std::string& name, const store::BucketSettings& settings) {
+Status ClusterBuckets::change(const std::string& name, const store::BucketSettings& settings,
+                              uint32_t epoch) {
   MR_TRY(refresh());
   const auto known = find(name);
   if (known == nullptr) return store::no_such_bucket(name);
   store::Bucket bucket = *known;
   bucket.settings = settings;
+  const store::Redundancy& before = known->settings.redundancy;
+  store::Redundancy& now = bucket.settings.redundancy;
+  now.since = now.k == before.k && now.m == before.m ? before.since : epoch;
   const auto revision = MR_TRY(registry_.swap(kPrefix + name, known->version, encode(bucket)));
   return revision ? refresh() : busy(name);
 }

@@ -26,8 +26,10 @@ class ClusterBuckets {
   std::vector<std::shared_ptr<const store::Bucket>> all() const;
 
   Status refresh();
-  Status create(const std::string& name, const store::BucketSettings& settings);
-  Status change(const std::string& name, const store::BucketSettings& settings);
+  // In this epoch of the map: the first in which objects of the bucket, or with its new redundancy, may be
+  // written.
+  Status create(const std::string& name, const store::BucketSettings& settings, uint32_t epoch);
+  Status change(const std::string& name, const store::BucketSettings& settings, uint32_t epoch);
   Status remove(const std::string& name);
 
  private:

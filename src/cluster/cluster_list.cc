@@ -24,6 +24,7 @@ Status check_complete(Cluster& cluster, const std::string& bucket, const std::se
   const Redundancy whole = MR_TRY(cluster.membership().redundancy(bucket));
   const auto maps = cluster.membership().maps();
   for (const auto& map : *maps) {
+    if (map->epoch() < whole.since) continue;
     size_t serving = 0;
     size_t silent = 0;
     for (const MapNode& node : map->nodes()) {

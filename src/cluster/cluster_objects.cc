@@ -57,7 +57,8 @@ void ClusterObjects::change_buckets(std::function<Status()> work, Done<void> don
 }
 
 void ClusterObjects::create_bucket(const std::string& name, store::BucketSettings settings, Done<void> done) {
-  change_buckets([this, name, settings] { return buckets_.create(name, settings); }, std::move(done));
+  change_buckets([this, name, settings] { return buckets_.create(name, settings, epoch()); },
+                 std::move(done));
 }
 
 void ClusterObjects::change_bucket(const std::string& name, store::BucketSettings settings, Done<void> done) {
@@ -72,7 +73,7 @@ void ClusterObjects::change_bucket(const std::string& name, store::BucketSetting
                             store::redundancy_text(now))
               .with_hint("make a bucket with the redundancy that you want, and copy: millrace cp");
         }
-        return buckets_.change(name, settings);
+        return buckets_.change(name, settings, epoch());
       },
       std::move(done));
 }

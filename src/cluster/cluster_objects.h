@@ -47,6 +47,7 @@ class ClusterObjects final : public store::Objects {
  private:
   // Runs on a worker, then tells the other nodes to read the buckets again, then answers.
   void change_buckets(std::function<Status()> work, Done<void> done);
+  uint32_t epoch() const { return cluster_.membership().maps()->back()->epoch(); }
   Result<bool> is_empty(const std::string& bucket);
   Status remove_empty_bucket(const std::string& name);
   void show(const ObjectName& name, FoundObject found, Done<store::ObjectPointer> done);

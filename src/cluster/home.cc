@@ -50,6 +50,10 @@ Status Home::check(uint32_t epoch, const ObjectName& name) const {
   }
   if (map.home(hash_of(name)) != membership_.self())
     return make_error(kNotHome, "{}/{}: this node is not its home", name.bucket, name.key);
+  if (const auto redundancy = membership_.redundancy(name.bucket); redundancy && redundancy->since > epoch) {
+    membership_.look_again();
+    return make_error(kOldEpoch, "bucket {} was made in epoch {}", name.bucket, redundancy->since);
+  }
   if (broken("no-fence")) return {};
   if (holder_.promised() > epoch) {
     membership_.look_again();
@@ -192,6 +196,7 @@ Status Home::check_nothing_hides(const ObjectName& name, const KeyState& state) 
   const auto maps = membership_.maps();
   for (const auto& map : *maps) {
     if (state.last && map->epoch() < state.last->version.epoch) continue;  // older writes may hide
+    if (map->epoch() < whole.since) continue;
     for (const Redundancy& redundancy : {whole, whole.small()}) {
       // Every write that was acknowledged under this map has at least |placed| - k + 1 marks there.
       const std::vector<DriveId> placed = map->place(hash_of(name), redundancy.slices());

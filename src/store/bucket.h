@@ -20,11 +20,12 @@ enum class Compare : uint8_t { kFirst = 0, kRead = 1, kScrub = 2 };
 struct Redundancy {
   uint8_t k = 1;
   uint8_t m = 0;
-  uint8_t floor = 1;  // a write with fewer holders is refused
+  uint8_t floor = 1;   // a write with fewer holders is refused
+  uint32_t since = 0;  // the epoch of a cluster before which no object was written with it
 
   size_t slices() const { return size_t{k} + m; }
   // Of small objects: k tiny slices cost more than copies. As many losses are survived.
-  Redundancy small() const { return {1, m, static_cast<uint8_t>(floor - k + 1)}; }
+  Redundancy small() const { return {1, m, static_cast<uint8_t>(floor - k + 1), since}; }
   bool operator==(const Redundancy&) const = default;
 };
 
