@@ -28,6 +28,7 @@ void Cluster::handle(Request request, Done<Reply> done) {
     return service_.read(std::move(*read), std::move(done));
   if (auto* list = std::get_if<ListRequest>(&request))
     return service_.list(std::move(*list), std::move(done));
+  if (const auto* drop = std::get_if<DropRequest>(&request)) service_.forget(*drop);
   if (std::holds_alternative<RefreshRequest>(request)) {
     const auto kept = std::make_shared<Done<Reply>>(std::move(done));
     const bool taken = workers_.submit([this, kept] {

@@ -169,9 +169,9 @@ void Holder::mark_now(const MarkRequest& request, Ledger ledger, Done<Reply> don
   std::erase_if(ledger.prepared,
                 [&](const Prepared& slice) { return slice.spread.write_id == spread.write_id; });
   if (broken("forget-tombstone") && record.deleted) ledger.mark.reset();
-  const auto replaced = old && old->has_slice && old->record.spread.write_id != spread.write_id
-                            ? std::optional(old->record.spread)
-                            : std::nullopt;
+  std::optional<store::Spread> replaced;  // a slice beside the ledger that nobody needs any more
+  if (old && old->has_slice && !old->record.pieces.empty() && old->record.spread.write_id != spread.write_id)
+    replaced = old->record.spread;
   MR_FAULT("cluster.marked");
   shelf_.write(request.drive, request.name, ledger, Shelf::Haste::kDurable,
                [this, drive = request.drive, replaced, done = std::move(done)](Status written) {

@@ -1,7 +1,7 @@
 // Ledger: what one drive knows of one key: slices that are prepared, and the newest mark.
 //
 // A mark says that a write was committed. It carries the object's whole record, so that every holder can
-// answer HEAD and list. Values; docs/formats/slices.md has the encoding.
+// answer HEAD and list. Values; docs/formats/drive.md has the encoding.
 #pragma once
 
 #include <compare>

@@ -34,7 +34,7 @@ struct BucketSettings {
   EtagMode etag = EtagMode::kAuto;
   Compare verify = Compare::kFirst;
   bool anonymous_read = false;
-  Redundancy redundancy;  // of a cluster's buckets; the store of one machine knows 1+0 alone
+  Redundancy redundancy{};  // of a cluster's buckets; the store of one machine knows 1+0 alone
   bool operator==(const BucketSettings&) const = default;
 };
 
