@@ -21,6 +21,7 @@ import tarfile
 import io
 import time
 
+import cluster
 import exchange
 import http_client
 import loader
@@ -349,6 +350,10 @@ def bench_verify(table):
 
 def bench_put_etag(table):
     store_put.put_etag(table)
+
+
+def bench_cluster(table):
+    cluster.run(table)
 
 
 def bench_million(table):

@@ -109,10 +109,11 @@ int64_t number_in(const Result<Reply>& reply) {
   return std::get<ObjectReply>(*reply).record->modified_ms;
 }
 
-std::string no_answer_in(const Result<Reply>& reply) {
+// `reason`: null where nobody knows whether the message arrived.
+std::string no_answer_in(const Result<Reply>& reply, const Reason* reason = nullptr) {
   if (reply) return "an answer";
   EXPECT_EQ(reply.error().code(), Code::kUnavailable);
-  EXPECT_EQ(reply.error().reason(), nullptr);
+  EXPECT_EQ(reply.error().reason(), reason);
   return reply.error().message() + " | " + reply.error().hint();
 }
 
@@ -223,7 +224,7 @@ TEST(HttpPeersTest, APeerThatIsNotThereIsAFailureThatIsCounted) {
   Receiver receiver(secret(), 2, answer_with_number);
   // Nobody listens on port 1.
   Sender sender(1, {"127.0.0.1:9", receiver.address(), "127.0.0.1:1"});
-  EXPECT_HAS(no_answer_in(sender.ask(3)), "asking node 3");
+  EXPECT_HAS(no_answer_in(sender.ask(3), &kNotDelivered), "asking node 3");
   number_in(sender.ask(2));
   number_in(sender.ask(2));
   const auto readings = sender.peers.read();

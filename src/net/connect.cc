@@ -68,8 +68,8 @@ Task<Result<std::unique_ptr<Stream>>> connect_to(HostAndPort name, std::shared_p
     co_return stream;
   }
   if (!failure) co_return make_error(Code::kUnavailable, "the host {} has no address", name.host);
-  if (failure->code() == Code::kUnavailable) failure = Error(kNotConnected, failure->message());
-  co_return std::move(*failure);
+  if (failure->code() != Code::kUnavailable) co_return std::move(*failure);
+  co_return Error(kNotConnected, failure->message()).with_hint(failure->hint());
 }
 
 }  // namespace millrace::net
