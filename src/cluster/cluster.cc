@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "net/digest.h"
+#include "store/on_workers.h"
 
 namespace millrace::cluster {
 
@@ -30,13 +31,13 @@ void Cluster::handle(Request request, Done<Reply> done) {
     return service_.list(std::move(*list), std::move(done));
   if (const auto* drop = std::get_if<DropRequest>(&request)) service_.forget(*drop);
   if (std::holds_alternative<RefreshRequest>(request)) {
-    const auto kept = std::make_shared<Done<Reply>>(std::move(done));
-    const bool taken = workers_.submit([this, kept] {
-      Status refreshed = refresh_();
-      (*kept)(refreshed ? Result<Reply>(Reply(DoneReply{})) : Result<Reply>(refreshed.take_error()));
-    });
-    if (!taken) (*kept)(make_error(Code::kUnavailable, "too many calls are waiting"));
-    return;
+    return store::run_on<Reply>(
+        workers_,
+        [this]() -> Result<Reply> {
+          MR_TRY(refresh_());
+          return Reply(DoneReply{});
+        },
+        std::move(done));
   }
   const auto shared = std::make_shared<Request>(std::move(request));
   around_.strand.post([this, shared, done = std::move(done)]() mutable {

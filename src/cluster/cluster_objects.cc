@@ -8,19 +8,13 @@
 #include "cluster/cluster_reader.h"
 #include "cluster/cluster_writer.h"
 #include "store/bucket_json.h"
+#include "store/on_workers.h"
 #include "store/reasons.h"
 #include "store/waiting.h"
 
 namespace millrace::cluster {
 
 namespace {
-
-template <typename T>
-void run_on(Workers& workers, std::function<Result<T>()> work, Done<T> done) {
-  auto kept = std::make_shared<Done<T>>(std::move(done));
-  if (!workers.submit([work = std::move(work), kept] { (*kept)(work()); }))
-    (*kept)(make_error(Code::kUnavailable, "too many calls are waiting"));
-}
 
 Error no_uploads() {
   return make_error(Code::kUnsupported, "a cluster takes no uploads in parts yet")
@@ -53,7 +47,7 @@ void ClusterObjects::change_buckets(std::function<Status()> work, Done<void> don
     }
     arrive(Reply(DoneReply{}));
   };
-  run_on<void>(cluster_.workers(), std::move(work), tell_others);
+  store::run_on<void>(callers_, std::move(work), tell_others);
 }
 
 void ClusterObjects::create_bucket(const std::string& name, store::BucketSettings settings, Done<void> done) {
@@ -149,8 +143,8 @@ void ClusterObjects::shard_index(store::ObjectPointer object, Done<std::shared_p
 
 void ClusterObjects::list(const std::string& bucket, store::ListOptions options, Done<store::ListPage> done) {
   if (buckets_.find(bucket) == nullptr) return done(store::no_such_bucket(bucket));
-  run_on<store::ListPage>(
-      cluster_.workers(),
+  store::run_on<store::ListPage>(
+      callers_,
       [this, bucket, options = std::move(options)] { return list_cluster(cluster_, bucket, options); },
       std::move(done));
 }

@@ -16,7 +16,9 @@ namespace millrace::cluster {
 
 class ClusterObjects final : public store::Objects {
  public:
-  ClusterObjects(Cluster& cluster, ClusterBuckets& buckets) : cluster_(cluster), buckets_(buckets) {}
+  // `callers` wait for answers of nodes, this one among them: not those that make the answers.
+  ClusterObjects(Cluster& cluster, ClusterBuckets& buckets, Workers& callers)
+      : cluster_(cluster), buckets_(buckets), callers_(callers) {}
 
   std::shared_ptr<const store::Bucket> find_bucket(std::string_view name) const override;
   std::vector<std::shared_ptr<const store::Bucket>> buckets() const override;
@@ -56,6 +58,7 @@ class ClusterObjects final : public store::Objects {
 
   Cluster& cluster_;
   ClusterBuckets& buckets_;
+  Workers& callers_;
 };
 
 }  // namespace millrace::cluster

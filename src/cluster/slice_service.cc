@@ -8,14 +8,13 @@
 #include "base/fault.h"
 #include "cluster/slice_shelf.h"
 #include "store/coding.h"
+#include "store/on_workers.h"
 #include "store/waiting.h"
 
 namespace millrace::cluster {
 
 void SliceService::run(std::function<Result<Reply>()> work, Done<Reply> done) {
-  const auto kept = std::make_shared<Done<Reply>>(std::move(done));
-  if (!workers_.submit([work = std::move(work), kept] { (*kept)(work()); }))
-    (*kept)(make_error(Code::kUnavailable, "too many calls are waiting for the drives"));
+  store::run_on<Reply>(workers_, std::move(work), std::move(done));
 }
 
 void SliceService::append(AppendRequest request, Done<Reply> done) {

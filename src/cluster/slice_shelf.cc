@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "net/digest.h"
 #include "store/coding.h"
+#include "store/on_workers.h"
 #include "store/waiting.h"
 
 namespace millrace::cluster {
@@ -33,12 +34,10 @@ Result<std::unique_ptr<SliceShelf>> SliceShelf::open(Strand& strand, store::Slic
 template <typename T>
 void SliceShelf::run(std::function<Result<T>()> work, Done<T> done) {
   const auto kept = std::make_shared<Done<T>>(std::move(done));
-  const auto answer = [this, kept](Result<T> result) {
+  store::run_on<T>(workers_, std::move(work), [this, kept](Result<T> result) {
     const auto shared = std::make_shared<Result<T>>(std::move(result));
     strand_.post([kept, shared] { (*kept)(std::move(*shared)); });
-  };
-  if (!workers_.submit([work = std::move(work), answer] { answer(work()); }))
-    answer(make_error(Code::kUnavailable, "too many calls are waiting for the drives"));
+  });
 }
 
 bool SliceShelf::in_service(DriveId drive) const {

@@ -54,6 +54,13 @@ cluster::HttpPeersOptions peer_options() {
 
 }  // namespace
 
+Status check_alone(const Config& config) {
+  const std::string cluster = MR_TRY(load_cluster(config));
+  if (cluster.empty()) return {};
+  return make_error(Code::kInvalid, "{} belongs to a node of cluster {}", config.data, cluster)
+      .with_hint("give the cluster's --registry, or another --data");
+}
+
 class ClusterPart::NodeMembership final : public cluster::Membership {
  public:
   NodeMembership(cluster::Member& member, const cluster::ClusterBuckets& buckets)
@@ -74,11 +81,21 @@ class ClusterPart::NodeMembership final : public cluster::Membership {
 };
 
 ClusterPart::ClusterPart(const Config& config, store::LocalStore& store, Log& log)
-    : config_(config), store_(store), log_(log), workers_(static_cast<unsigned>(config.workers)) {}
+    : config_(config),
+      store_(store),
+      log_(log),
+      workers_(static_cast<unsigned>(config.workers)),
+      callers_(static_cast<unsigned>(config.workers)) {}
 
 Result<std::unique_ptr<ClusterPart>> ClusterPart::start(const Config& config, store::LocalStore& store,
                                                         Log& log) {
   std::unique_ptr<ClusterPart> part(new ClusterPart(config, store, log));
+  if (const auto own = store.objects().buckets(); !own.empty()) {
+    return make_error(Code::kInvalid, "{} holds bucket {} of a node alone, which a cluster does not see",
+                      config.data, own.front()->name)
+        .with_hint(
+            "join with an empty --data, then copy: millrace cp from this node, started without --registry");
+  }
   MR_TRY(store.slices().prepare());
   MR_TRY(part->join());
   MR_TRY(part->wire());
@@ -151,7 +168,7 @@ Status ClusterPart::wire() {
   cluster_ =
       std::make_unique<cluster::Cluster>(cluster::Surroundings{*strand_, *peers_, *membership_, *shelf_},
                                          store_.slices(), workers_, [this] { return buckets_->refresh(); });
-  objects_ = std::make_unique<cluster::ClusterObjects>(*cluster_, *buckets_);
+  objects_ = std::make_unique<cluster::ClusterObjects>(*cluster_, *buckets_, callers_);
   service_ = std::make_unique<cluster::PeerService>(
       secret, member_->self(), store_.memory().documents,
       [this](cluster::Request request, store::Done<cluster::Reply> done) {
@@ -173,6 +190,7 @@ ClusterPart::~ClusterPart() {
 void ClusterPart::stop() {
   if (std::exchange(stopped_, true)) return;
   // Whoever waits for the strand is let go by its answers; then those who answer end.
+  callers_.stop();
   workers_.stop();
   drive_watch_.stop();
   watch_.reset();

@@ -25,6 +25,9 @@
 
 namespace millrace::node {
 
+// kInvalid where the directory belongs to a cluster: alone, the node would show none of its objects.
+Status check_alone(const Config& config);
+
 class ClusterPart {
  public:
   // Joins; waits until the node has a place in the map, its lease, and the buckets. The store outlives it.
@@ -50,7 +53,8 @@ class ClusterPart {
   const Config& config_;
   store::LocalStore& store_;
   Log& log_;
-  Workers workers_;
+  Workers workers_;  // wait for drives
+  Workers callers_;  // wait for nodes
   std::unique_ptr<cluster::Registry> registry_;
   std::unique_ptr<cluster::Member> member_;
   cluster::MemberThreads threads_;

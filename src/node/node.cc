@@ -63,6 +63,7 @@ Result<std::unique_ptr<Node>> Node::start(const Config& config, Log& log) {
     if (config.tls == "self-signed") node->self_signed_ = paths.certificate;
   }
   node->store_ = MR_TRY(store::LocalStore::open(config.store_options(), log));
+  if (config.registry.empty()) MR_TRY(check_alone(config));
   if (!config.registry.empty()) node->cluster_ = MR_TRY(ClusterPart::start(config, *node->store_, log));
   store::Objects& objects = node->cluster_ ? node->cluster_->objects() : node->store_->objects();
   node->workers_ = std::make_unique<Workers>(static_cast<unsigned>(config.workers));

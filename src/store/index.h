@@ -2,8 +2,9 @@
 //
 // Families: objects (RocksDB's default one: bucket NUL key -> record), small (the same key -> checksum and
 // bytes of an inline object), files (file -> its owner), uploads (uploads and parts), buckets, meta (clock,
-// clean mark, tombstones), ledgers (what a drive of a cluster knows of a key). docs/formats/drive.md has the keys. Writes are atomic batches. Safe from many
-// threads. While it is opened anew after an error, callers wait; where that failed, they get the reason.
+// clean mark, tombstones), ledgers (what a drive of a cluster knows of a key). docs/formats/drive.md has the
+// keys. Writes are atomic batches. Safe from many threads. While it is opened anew after an error, callers
+// wait; where that failed, they get the reason.
 #pragma once
 
 #include <rocksdb/cache.h>

@@ -8,6 +8,7 @@
 #include "base/mutex.h"
 #include "store/commit.h"
 #include "store/list.h"
+#include "store/on_workers.h"
 #include "store/put.h"
 #include "store/reasons.h"
 
@@ -52,14 +53,6 @@ LocalObjects::LocalObjects(Core& core, Multipart& multipart, ObjectReader& reade
 void LocalObjects::stop() {
   short_work_.stop();
   long_work_.stop();
-}
-
-template <typename T>
-void LocalObjects::run_on(Workers& workers, std::function<Result<T>()> work, Done<T> done) {
-  // Shared, because a function that is refused is gone, and `done` is called in any case.
-  auto kept = std::make_shared<Done<T>>(std::move(done));
-  if (!workers.submit([work = std::move(work), kept] { (*kept)(work()); }))
-    (*kept)(make_error(Code::kUnavailable, "too many calls are waiting for the drives"));
 }
 
 std::shared_ptr<const Bucket> LocalObjects::find_bucket(std::string_view name) const {

@@ -53,8 +53,6 @@ class LocalObjects final : public Objects {
   void abort_upload(UploadName name, Done<void> done) override;
 
  private:
-  template <typename T>
-  static void run_on(Workers& workers, std::function<Result<T>()> work, Done<T> done);
   Status create_bucket_now(const std::string& name, BucketSettings settings);
   Status change_bucket_now(const std::string& name, BucketSettings settings);
   Status remove_bucket_now(const std::string& name);

@@ -1,5 +1,5 @@
-// LocalStore: the store of one machine, opened and closed as a whole: its objects, its drives, and its part of
-// a cluster.
+// LocalStore: the store of one machine, opened and closed as a whole: its objects, its drives, and its part
+// of a cluster.
 #pragma once
 
 #include <cstdint>
