@@ -147,6 +147,8 @@ class ClusterWriter::State : public std::enable_shared_from_this<State> {
       coder_->encode(views, spaces);
       for (std::string& cell : parity) cells.push_back(std::move(cell));
     }
+    // Before the first answer can come: the last one goes on with what is in the buffer then.
+    filled_ = 0;
     {
       const MutexLock lock(mutex_);
       sending_ = spread_.holders.size();
@@ -158,7 +160,6 @@ class ClusterWriter::State : public std::enable_shared_from_this<State> {
       cluster_.call(cluster_.node_of(append.drive), std::move(append),
                     [self = shared_from_this()](Result<Reply> reply) { self->hear(std::move(reply)); });
     }
-    filled_ = 0;
     return {};
   }
 
