@@ -64,10 +64,11 @@ class Cluster:
             raise
 
     def __exit__(self, kind, *_):
-        if kind is not None:
+        try:
+            for node in self.living if kind is None else ():
+                node.stop()
+        finally:
             self.kill(*self.living)
-        for node in self.living:
-            node.stop()
 
 
 def is_running(node):
