@@ -76,6 +76,12 @@ void Cluster::commit(CommitRequest request, Done<std::optional<store::Record>> d
   });
 }
 
+void Cluster::drop(ObjectName name, store::Spread spread) {
+  around_.strand.post([this, name = std::move(name), spread = std::move(spread)] {
+    protocol_.requester().drop(name, spread);
+  });
+}
+
 Result<store::Spread> Cluster::choose_spread(const ObjectName& name, Requester::Size size) const {
   store::Spread spread = MR_TRY(protocol_.requester().choose_spread(name, size));
   spread.write_id = net::random_bytes(store::kWriteIdBytes);

@@ -36,6 +36,7 @@ class Cluster {
   void find(ObjectName name, Done<std::optional<FoundObject>> done);
   void put(CommitRequest request, std::vector<std::string> slices, Done<store::Record> done);
   void commit(CommitRequest request, Done<std::optional<store::Record>> done);
+  void drop(ObjectName name, store::Spread spread);
   Result<store::Spread> choose_spread(const ObjectName& name, Requester::Size size) const;
 
   const Membership& membership() const { return around_.membership; }

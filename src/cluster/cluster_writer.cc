@@ -203,7 +203,6 @@ class ClusterWriter::State : public std::enable_shared_from_this<State> {
                    if (put) return self->answer(put.take());
                    if (!put.error().is(kHoldersChanged) || steady_us() >= deadline)
                      return self->done_(put.take_error());
-                   self->drop_slices();
                    self->cluster_.after(Requester::kRetryUs, [self, deadline] { self->put_small(deadline); });
                  });
   }
@@ -256,11 +255,7 @@ class ClusterWriter::State : public std::enable_shared_from_this<State> {
 
   // Only what was never sent to a home is dropped: after that the outcome is not known here.
   void drop_slices() {
-    for (size_t slot = 0; slot < spread_.holders.size(); ++slot) {
-      DropRequest request{spread_.holders[slot], name_, spread_};
-      request.spread.slot = static_cast<uint8_t>(slot);
-      cluster_.call(cluster_.node_of(request.drive), std::move(request), [](Result<Reply>) {});
-    }
+    if (!spread_.holders.empty()) cluster_.drop(name_, spread_);
   }
 
   void answer(store::Record record) {

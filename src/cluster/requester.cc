@@ -6,6 +6,7 @@
 #include "base/fault.h"
 #include "cluster/places.h"
 #include "cluster/reasons.h"
+#include "store/reasons.h"
 
 namespace millrace::cluster {
 
@@ -14,6 +15,12 @@ namespace {
 // Whoever was asked said that he did nothing and will do nothing.
 bool is_refusal(const Error& error) {
   return error.is(kOldEpoch) || error.is(kNotHome) || error.is(kNotDelivered);
+}
+
+// The home judged the write and marked nothing.
+bool did_nothing(const Error& error) {
+  return is_refusal(error) || error.is(kHoldersChanged) || error.is(kUndecided) ||
+         error.is(store::kConditionFailed) || error.is(store::kNoSuchObject);
 }
 
 }  // namespace
@@ -164,8 +171,11 @@ void Requester::put(CommitRequest request, std::vector<std::string> slices, Done
     if (preparing->left == 0) return;
     if (!reply && !preparing->error) preparing->error = reply.take_error();
     if (--preparing->left > 0) return;
-    // Without a commit it did not happen and never will.
-    if (preparing->error) return preparing->done(Error(kHoldersChanged, preparing->error->message()));
+    if (preparing->error) {
+      // Without a commit it did not happen and never will.
+      drop(preparing->request.name, preparing->request.record.spread);
+      return preparing->done(Error(kHoldersChanged, preparing->error->message()));
+    }
     commit(std::move(preparing->request), [preparing](Result<std::optional<store::Record>> committed) {
       if (!committed) return preparing->done(committed.take_error());
       preparing->done(*committed.take());
@@ -185,8 +195,24 @@ void Requester::put(CommitRequest request, std::vector<std::string> slices, Done
 }
 
 void Requester::commit(CommitRequest request, Done<std::optional<store::Record>> done) {
-  commit_until(std::make_shared<const CommitRequest>(std::move(request)), strand_.now_us() + kPatienceUs,
-               std::move(done));
+  const auto shared = std::make_shared<const CommitRequest>(std::move(request));
+  const auto end = [this, shared, done = std::move(done)](Result<std::optional<store::Record>> committed) {
+    if (!committed && shared->kind == CommitRequest::Kind::kPut && did_nothing(committed.error()))
+      drop(shared->name, shared->record.spread);
+    done(std::move(committed));
+  };
+  commit_until(shared, strand_.now_us() + kPatienceUs, end);
+}
+
+void Requester::drop(const ObjectName& name, const store::Spread& spread) {
+  const auto maps = membership_.maps();
+  for (size_t slot = 0; slot < spread.holders.size(); ++slot) {
+    const MapNode* node = maps->back()->node_of(spread.holders[slot]);
+    if (node == nullptr) continue;
+    DropRequest request{spread.holders[slot], name, spread};
+    request.spread.slot = static_cast<uint8_t>(slot);
+    peers_.call(node->number, std::move(request), [](Result<Reply>) {});
+  }
 }
 
 void Requester::commit_until(std::shared_ptr<const CommitRequest> request, uint64_t deadline,

@@ -41,8 +41,11 @@ class Requester {
   void find(ObjectName name, Done<std::optional<FoundObject>> done);
   // One slice for each of the spread's holders; makes them durable and commits.
   void put(CommitRequest request, std::vector<std::string> slices, Done<store::Record> done);
-  // A put whose slices are all durable, a removal, or tags. The epoch is filled in.
+  // A put whose slices are all durable, a removal, or tags. The epoch is filled in. The slices of a put that
+  // certainly did not happen are dropped; after an unknown outcome they stay.
   void commit(CommitRequest request, Done<std::optional<store::Record>> done);
+  // Tells the holders to forget the slices of a write that no home commits. Nobody waits for it.
+  void drop(const ObjectName& name, const store::Spread& spread);
 
  private:
   struct Finding;

@@ -3,6 +3,7 @@ import contextlib
 import http.client
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -16,6 +17,17 @@ def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
+
+
+def lasting_port():
+    """A free port that stays free while its node is down: the kernel gives none of these to outgoing connections."""
+    with open("/proc/sys/net/ipv4/ip_local_port_range") as file:
+        end = int(file.read().split()[0])
+    while True:
+        port = random.randrange(10_000, max(end, 11_000))
+        with contextlib.suppress(OSError), socket.socket() as probe:
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 class Answer:
@@ -36,12 +48,12 @@ class Answer:
 
 
 class Node:
-    def __init__(self, directory, *flags, env=None, program=None, listen=None):
+    def __init__(self, directory, *flags, env=None, program=None, listen=None, port=None):
         self.directory = directory
         self.flags = list(map(str, flags))
         self.env = env or {}
         self.program = program or binary()
-        self.port = free_port()
+        self.port = port or free_port()
         self.listen = listen or f"127.0.0.1:{self.port}"
         self.process = None
 
