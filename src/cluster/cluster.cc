@@ -39,6 +39,7 @@ void Cluster::handle(Request request, Done<Reply> done) {
         },
         std::move(done));
   }
+  if (const auto* drop = std::get_if<DropRequest>(&request)) service_.forget(*drop);
   const auto shared = std::make_shared<Request>(std::move(request));
   around_.strand.post([this, shared, done = std::move(done)]() mutable {
     protocol_.handle(std::move(*shared), std::move(done));

@@ -38,6 +38,20 @@ void SliceService::finish(FinishRequest request, Done<Reply> done) {
       });
 }
 
+void SliceService::forget(const DropRequest& request) {
+  const Name name(request.drive, slice_name(request.spread.write_id, request.spread.slot));
+  std::shared_ptr<Incoming> incoming;
+  {
+    const MutexLock lock(mutex_);
+    const auto found = incoming_.find(name);
+    if (found == incoming_.end()) return;
+    incoming = std::move(found->second);
+    incoming_.erase(found);
+  }
+  // Its end may wait for the drive. If no worker takes it, it ends here.
+  static_cast<void>(workers_.submit([incoming] {}));
+}
+
 void SliceService::read(ReadRequest request, Done<Reply> done) {
   run([this, request = std::move(request)] { return read_now(request); }, std::move(done));
 }

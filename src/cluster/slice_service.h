@@ -34,6 +34,8 @@ class SliceService {
 
   void append(AppendRequest request, Done<Reply> done);
   void finish(FinishRequest request, Done<Reply> done);
+  // Lets go of the file and the buffers of a slice that will not be finished.
+  void forget(const DropRequest& request);
   void read(ReadRequest request, Done<Reply> done);
   void list(ListRequest request, Done<Reply> done);
   // The bytes of a slice that will not be finished.
