@@ -62,6 +62,7 @@ std::string drives_text(const Json& drives) {
 
 std::string answers_text(const Json& cluster, const Json& node) {
   if (node.at("number") == cluster.at("self")) return "asked";
+  if (text_of(node, "state") == "away") return "-";
   for (const Json& peer : cluster.at("peers")) {
     if (peer.at("number") != node.at("number") || peer.at("answers").get<uint64_t>() == 0) continue;
     return fmt::format("{:.1f} ms", peer.at("mean_answer_us").get<double>() / 1000);

@@ -74,11 +74,7 @@ class Playground {
   Status run(const std::string& data) {
     data_ = data;
     signals_ = MR_TRY(take_signals());
-    for (Player& player : players_) {
-      const Status started = start_player(player);
-      if (!started) fail(started.error().copy());
-      if (!started) break;
-    }
+    start_next();
     while (std::ranges::any_of(players_, [](const Player& player) { return player.process != 0; })) watch();
     if (problem_) return std::move(*problem_);
     if (!stopping_)
@@ -97,6 +93,13 @@ class Playground {
     const int descriptor = ::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
     if (descriptor < 0) return make_system_error(errno, "waiting for signals");
     return File(descriptor, "signals");
+  }
+
+  // One after the other: so the nodes' numbers are in the order of their ports.
+  void start_next() {
+    if (stopping_ || started_ == players_.size()) return;
+    Status started = start_player(players_[started_++]);
+    if (!started) fail(started.take_error());
   }
 
   void watch() {
@@ -122,6 +125,7 @@ class Playground {
     player.output = File();
     if (!count || *count == 0) return;
     player.serves = true;
+    start_next();
     const bool all = std::ranges::all_of(players_, [](const Player& one) { return one.serves; });
     if (all && !stopping_) welcome();
   }
@@ -190,6 +194,7 @@ class Playground {
   std::vector<Player> players_;
   std::string data_;
   File signals_;
+  size_t started_ = 0;
   bool stopping_ = false;
   std::optional<Error> problem_;
 };
