@@ -77,7 +77,24 @@ run "cat batch.py"
 run "/usr/bin/python3 batch.py"
 stop_node
 
-chapter "11. The bottleneck, before anything is bought"
+chapter "11. Three nodes as one store: one is killed, and nothing is lost"
+first=$(/usr/bin/python3 -c 'import random; print(random.randrange(20000, 30000))')
+printf '\033[2m$ millrace --json up --nodes 3 --data cluster --listen 127.0.0.1:%s > nodes.json &\033[0m\n' "$first"
+millrace --json --quiet up --nodes 3 --data cluster --listen "127.0.0.1:$first" > nodes.json &
+node=$!
+trap 'kill -TERM $node 2>/dev/null; wait $node 2>/dev/null || true' EXIT
+until [ -s nodes.json ]; do kill -0 $node; done
+one="http://127.0.0.1:$first" two="http://127.0.0.1:$((first + 1))"
+run "millrace mb $one/train --redundancy 2+1"
+run "millrace put shuffled-000000.tar $one/train/"
+run "millrace cluster where $two/train/shuffled-000000.tar"
+victim=$(/usr/bin/python3 -c 'import json; print(json.load(open("nodes.json"))["nodes"][0]["pid"])')
+run "kill -9 $victim"
+run "millrace cat $two/train/shuffled-000000.tar | cmp - shuffled-000000.tar && echo 'every byte is there'"
+run "millrace cluster status $two"
+stop_node
+
+chapter "12. The bottleneck, before anything is bought"
 run "millrace plan size --gpus 16 --gpu-rate 200MB/s --dataset 100TB"
 run "millrace plan show ../examples/plans/petabyte.toml --text -o flow.svg"
 

@@ -74,6 +74,7 @@ void add_dry_run(CLI::App& verb, Shell& shell);
 // One per verb, called by main.
 void add_alias(CLI::App& app, Shell& shell);
 void add_bucket(CLI::App& app, Shell& shell);
+void add_cluster(CLI::App& app, Shell& shell);
 void add_completion(CLI::App& app, Shell& shell);
 void add_config(CLI::App& app, Shell& shell);
 void add_drives(CLI::App& app, Shell& shell);

@@ -1,15 +1,48 @@
 // millrace mb: makes buckets. millrace bucket: looks at and changes their settings.
 #include <algorithm>
+#include <optional>
 
 #include "cli/copying.h"
 #include "cli/remote.h"
+#include "store/bucket_json.h"
 
 namespace millrace::cli {
 
 namespace {
 
+// Of buckets of a cluster.
+struct RedundancyFlags {
+  std::string redundancy;
+  std::optional<unsigned> floor;
+
+  void add_to(CLI::App& verb) {
+    verb.add_option("--redundancy", redundancy,
+                    "Of a cluster's bucket: k+m such as 4+2 (any 4 of 6 slices give an object), copies=3, or "
+                    "none; changed only while the bucket is empty")
+        ->type_name("K+M");
+    verb.add_option(
+            "--floor", floor,
+            "Slices without which a write is refused, when drives lack; default k+1, or k where m is 0")
+        ->type_name("N");
+  }
+  // What the node is told; checked here as far as that is possible without it.
+  Result<Json> settings() const {
+    Json json = Json::object();
+    if (!redundancy.empty()) json["redundancy"] = redundancy;
+    if (floor) json["floor"] = *floor;
+    if (!redundancy.empty()) MR_TRY(store::change_settings({}, json));
+    return json;
+  }
+};
+
+struct MakeFlags {
+  std::vector<std::string> addresses;
+  RedundancyFlags redundancy;
+};
+
 struct BucketFlags {
   std::string address;
+  RedundancyFlags redundancy;
   std::string durability;
   std::string etag;
   std::string verify;
@@ -27,22 +60,30 @@ Result<transfer::Location> bucket_location(Shell& shell, const std::string& addr
   return location;
 }
 
-Status make(Shell& shell, const std::vector<std::string>& addresses) {
-  for (const std::string& address : addresses) {
+Status make(Shell& shell, const MakeFlags& flags) {
+  const Json settings = MR_TRY(flags.redundancy.settings());
+  for (const std::string& address : flags.addresses) {
     const transfer::Location location = MR_TRY(bucket_location(shell, address));
     if (shell.dry_run) {
       say_step(shell, "make", location.text());
       continue;
     }
     MR_TRY(transfer::make_bucket(location));
-    if (shell.json) Shell::print({{"bucket", location.bucket}});
+    Json made = {{"bucket", location.bucket}};
+    if (!settings.empty()) {
+      const Json now = MR_TRY(administer(*location.store, {"PUT", "buckets/" + location.bucket, "", settings})
+                                  .within(location.text() + " was made, but its redundancy cannot be set"));
+      made["redundancy"] = now.at("redundancy");
+      made["floor"] = now.at("floor");
+    }
+    if (shell.json) Shell::print(made);
     if (!shell.json) shell.say(fmt::format("made {}", location.text()));
   }
   return {};
 }
 
 Status change(Shell& shell, const BucketFlags& flags) {
-  Json settings = Json::object();
+  Json settings = MR_TRY(flags.redundancy.settings());
   if (!flags.durability.empty()) settings["durability"] = flags.durability;
   if (!flags.etag.empty()) settings["etag"] = flags.etag;
   if (!flags.verify.empty()) settings["verify"] = flags.verify;
@@ -75,10 +116,11 @@ Status change(Shell& shell, const BucketFlags& flags) {
   }
   const Json list = all ? answer.at("buckets") : Json::array({answer});
   for (const Json& bucket : list) {
-    fmt::print("{}  durability={} etag={} verify={} anonymous-read={}\n",
+    fmt::print("{}  durability={} etag={} verify={} anonymous-read={} redundancy={} floor={}\n",
                bucket.at("name").get<std::string>(), bucket.at("durability").get<std::string>(),
                bucket.at("etag").get<std::string>(), bucket.at("verify").get<std::string>(),
-               bucket.at("anonymous_read").get<bool>() ? "on" : "off");
+               bucket.at("anonymous_read").get<bool>() ? "on" : "off",
+               bucket.at("redundancy").get<std::string>(), bucket.at("floor").get<unsigned>());
   }
   return {};
 }
@@ -88,12 +130,12 @@ Status change(Shell& shell, const BucketFlags& flags) {
 void add_mb(CLI::App& app, Shell& shell) {
   CLI::App* verb = app.add_subcommand("mb", "Make buckets");
   verb->fallthrough();
-  auto addresses = std::make_shared<std::vector<std::string>>();
-  verb->add_option("buckets", *addresses, "Addresses of buckets")->required()->type_name("URL");
+  auto flags = std::make_shared<MakeFlags>();
+  verb->add_option("buckets", flags->addresses, "Addresses of buckets")->required()->type_name("URL");
+  flags->redundancy.add_to(*verb);
   add_dry_run(*verb, shell);
-  verb->footer("Example:\n  millrace mb mr://imagenet");
-  verb->callback(
-      [&shell, addresses] { shell.action = [&shell, addresses] { return make(shell, *addresses); }; });
+  verb->footer("Examples:\n  millrace mb mr://imagenet\n  millrace mb mr://imagenet --redundancy 4+2");
+  verb->callback([&shell, flags] { shell.action = [&shell, flags] { return make(shell, *flags); }; });
 }
 
 void add_bucket(CLI::App& app, Shell& shell) {
@@ -117,13 +159,14 @@ void add_bucket(CLI::App& app, Shell& shell) {
   verb->add_option("--anonymous-read", flags->anonymous_read, "on: everyone may read without a key")
       ->check(CLI::IsMember({"on", "off"}).description(""))
       ->type_name("on|off");
+  flags->redundancy.add_to(*verb);
   verb->add_option("--endpoint", flags->endpoint,
                    "The node; default MILLRACE_ENDPOINT or http://127.0.0.1:9400")
       ->type_name("URL");
   add_dry_run(*verb, shell);
   verb->footer(
       "Examples:\n  millrace bucket\n  millrace bucket train --anonymous-read on\n  millrace bucket scratch "
-      "--durability os --etag fast");
+      "--durability os --etag fast\n  millrace bucket train --redundancy copies=3 --floor 2");
   verb->callback([&shell, flags] { shell.action = [&shell, flags] { return change(shell, *flags); }; });
 }
 

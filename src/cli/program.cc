@@ -19,6 +19,7 @@ void add_verbs(CLI::App& app, Shell& shell) {
   add_keys(app, shell);
   add_bucket(app, shell);
   add_drives(app, shell);
+  add_cluster(app, shell);
   add_fsck(app, shell);
   add_put(app, shell);
   add_get(app, shell);

@@ -16,15 +16,20 @@ Result<Json> administer(Shell& shell, const std::string& endpoint, const std::st
                         const std::string& what, const Json& body) {
   transfer::Stores* stores = MR_TRY(shell.stores());
   const transfer::Location node = MR_TRY(endpoint.empty() ? stores->find_default() : stores->find(endpoint));
+  return administer(*node.store, {method, what, "", body});
+}
+
+Result<Json> administer(transfer::Store& store, const NodeRequest& wanted) {
   net::Request request;
-  request.method = method;
-  request.url = node.store->url("", "");
+  request.method = wanted.method;
+  request.url = store.url("", "");
   const std::string base = request.url.text();
-  request.url.path = "/-/" + what;
+  request.url.path = "/-/" + wanted.what;
+  request.url.query = wanted.query;
   request.repeat = net::Repeat::kNever;
-  const std::string text = body.is_null() ? "" : body.dump();
+  const std::string text = wanted.body.is_null() ? "" : wanted.body.dump();
   request.body = std::string_view(text);
-  auto response = node.store->client().send(request);
+  auto response = store.client().send(request);
   if (!response)
     return std::move(response)
         .within("asking the node at " + base)

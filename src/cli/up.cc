@@ -1,4 +1,5 @@
-// millrace up: runs a node until it is told to stop. millrace config: prints the settings it would run with.
+// millrace up: runs a node, or a playground of several, until it is told to stop. millrace config: prints the
+// settings it would run with.
 #include <csignal>
 #include <cstdlib>
 
@@ -6,6 +7,7 @@
 #include "base/units.h"
 #include "cli/common.h"
 #include "cli/node_flags.h"
+#include "cli/playground.h"
 #include "node/node.h"
 
 namespace millrace::cli {
@@ -121,11 +123,22 @@ void add_up(CLI::App& app, Shell& shell) {
   verb->fallthrough();
   auto flags = std::make_shared<NodeFlags>();
   flags->add_to(*verb);
+  auto nodes = std::make_shared<unsigned>(1);
+  verb->add_option(
+          "--nodes", *nodes,
+          "A playground: so many nodes (2 to 16) of one cluster on loopback, at the ports from that of "
+          "--listen on")
+      ->check(CLI::Range(kLeastPlayers, kMostPlayers).description(""))
+      ->type_name("N");
   verb->footer(
-      "Examples:\n  millrace up\n  millrace up --drive /mnt/a --drive /mnt/b\n"
+      "Examples:\n  millrace up\n  millrace up --drive /mnt/a --drive /mnt/b\n  millrace up --nodes 3\n"
       "  millrace keys create --admin && millrace up --listen 0.0.0.0:9400 --tls self-signed\n"
       "  millrace up --config /etc/millrace.toml --set read_window=16MiB");
-  verb->callback([&shell, flags] { shell.action = [&shell, flags] { return run_up(shell, *flags); }; });
+  verb->callback([&shell, flags, nodes] {
+    shell.action = [&shell, flags, nodes] {
+      return *nodes > 1 ? run_playground(shell, *flags, *nodes) : run_up(shell, *flags);
+    };
+  });
 }
 
 void add_config(CLI::App& app, Shell& shell) {

@@ -38,6 +38,10 @@ std::string process_of(const Entry& entry) {
   return find_text(Json::parse(entry.value, nullptr, false), "process");
 }
 
+std::string node_of(const Entry& entry) {
+  return find_text(Json::parse(entry.value, nullptr, false), "node");
+}
+
 }  // namespace
 
 std::string encode_identity(const ClusterIdentity& identity) {
@@ -86,6 +90,15 @@ bool Member::is_leader() const {
   const MutexLock lock(mutex_);
   return session_ && session_->process == leading_process_ &&
          surroundings_.now_us() < session_->valid_until_us;
+}
+
+uint32_t Member::leader() const {
+  if (is_leader()) return self();
+  const auto known = map();
+  const MutexLock lock(mutex_);
+  const MapNode* const node = known ? known->find_node(leading_node_) : nullptr;
+  // An entry that names this node is of a session that ended.
+  return node == nullptr || node->id == options_.node ? 0 : node->number;
 }
 
 std::shared_ptr<const Map> Member::map() const {
@@ -310,6 +323,8 @@ Status Member::campaign() {
     const std::string mine = encode_holder(options_.node, current->process);
     if (!MR_TRY(registry_.swap(kLeader, 0, mine, current->lease))) return {};
   } else if (process_of(*entry) != current->process) {
+    const MutexLock lock(mutex_);
+    leading_node_ = node_of(*entry);
     return {};
   }
   const MutexLock lock(mutex_);

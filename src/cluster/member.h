@@ -102,6 +102,8 @@ class Member {
   void look_again();
   // This node changes the map when others come and go.
   bool is_leader() const;
+  // The number of the node that does, as the last step saw it; 0: nobody knows. To be shown only.
+  uint32_t leader() const;
   // Why the last step ended early; nothing if it did not.
   std::optional<Error> problem() const;
   // Drives that are in service from now on.
@@ -152,7 +154,8 @@ class Member {
   std::optional<Session> session_ MR_GUARDED_BY(mutex_);
   std::vector<MapDrive> drives_ MR_GUARDED_BY(mutex_);
   std::string acting_process_ MR_GUARDED_BY(mutex_);   // that the newest map names, alive
-  std::string leading_process_ MR_GUARDED_BY(mutex_);  // that the leader entry names
+  std::string leading_process_ MR_GUARDED_BY(mutex_);  // of this node, where the leader entry names it
+  std::string leading_node_ MR_GUARDED_BY(mutex_);     // id in the leader entry, when it was last read
   std::optional<Error> problem_ MR_GUARDED_BY(mutex_);
 
   std::unique_ptr<Watch> watch_;  // last: it calls look_again()

@@ -1,4 +1,4 @@
-// Serves /-/: health, status, metrics, drives, buckets, the scrubber, messages of other nodes.
+// Serves /-/: health, status, metrics, drives, buckets, the scrubber, the cluster, messages of other nodes.
 #include "node/administration.h"
 
 #include <nlohmann/json.hpp>
@@ -123,49 +123,14 @@ Json status_json(store::LocalStore& store, store::Objects& objects, Uptime uptim
           {"scrub", scrub_json(store.drives())}};
 }
 
-Json map_node_json(const cluster::MapNode& node) {
-  Json drives = Json::array();
-  for (const cluster::MapDrive& drive : node.drives) {
-    drives.push_back({{"id", drive.id}, {"weight", drive.weight}, {"state", cluster::name_of(drive.state)}});
-  }
-  return {{"id", node.id},
-          {"number", node.number},
-          {"address", node.address},
-          {"zone", node.zone},
-          {"state", cluster::name_of(node.state)},
-          {"since", format_iso_date(node.since_ms)},
-          {"drives", std::move(drives)}};
-}
-
-// The cluster as this node knows it.
-Json cluster_json(const cluster::Member& member, const cluster::HttpPeers& links) {
-  const auto maps = member.maps();
-  const cluster::Map& map = *maps->back();
-  Json nodes = Json::array();
-  for (const cluster::MapNode& node : map.nodes()) nodes.push_back(map_node_json(node));
-  Json peers = Json::array();
-  for (const cluster::HttpPeers::Reading& reading : links.read()) {
-    peers.push_back({{"number", reading.node},
-                     {"answers", reading.answers},
-                     {"failures", reading.failures},
-                     {"mean_answer_us", static_cast<uint64_t>(reading.mean_answer_us)}});
-  }
-  Json json = {{"cluster", map.cluster()},         {"epoch", map.epoch()},
-               {"oldest_open", map.oldest_open()}, {"self", member.self()},
-               {"has_lease", member.has_lease()},  {"leader", member.is_leader()},
-               {"nodes", std::move(nodes)},        {"peers", std::move(peers)}};
-  if (const auto problem = member.problem()) json["problem"] = problem->message();
-  return json;
-}
-
 Result<Json> parse_body(const std::string& text) {
   Json json = Json::parse(text.empty() ? "{}" : text, nullptr, false);
   if (!json.is_object()) return make_error(Code::kInvalid, "the body is not a JSON object");
   return json;
 }
 
-// A change that is only half understood must not be made. The settings of a bucket are judged one by one
-// later.
+// A change that is only half understood must not be made. The settings of a bucket and the actions of a
+// cluster are judged one by one later.
 Status check_change(const Call& call, std::string_view what, const Json& json) {
   for (const auto& [name, value] : call.query) {
     if (gateway::is_of_links(name)) continue;
@@ -173,7 +138,7 @@ Status check_change(const Call& call, std::string_view what, const Json& json) {
                       printable(what, 64))
         .with_hint("the body, a JSON object, says what is to change");
   }
-  if (what.starts_with("buckets/")) return {};
+  if (what.starts_with("buckets/") || what == "cluster") return {};
   const bool of_drives = what == "drives";
   for (const auto& [name, value] : json.items()) {
     if (of_drives && (name == "action" || name == "path")) continue;
@@ -199,12 +164,25 @@ net::Task<Status> answer(Call& call, std::function<Result<Json>()> work) {
 // The method that changes something there; empty: nothing can be changed.
 std::string_view changing_method(std::string_view what) {
   if (what.starts_with("buckets/")) return "PUT";
-  return what == "drives" || what == "scrub" ? "POST" : "";
+  return what == "drives" || what == "scrub" || what == "cluster" ? "POST" : "";
 }
 
-// Never waits for a drive: a supervisor asks while one hangs.
-net::Task<Status> tell_ready(Call& call, store::LocalStore& store) {
-  const store::Readiness readiness = store.drives().readiness();
+Refusal no_cluster() {
+  return {&gateway::kNotFound, "this node belongs to no cluster",
+          "millrace up --registry makes a node one of a cluster"};
+}
+
+// Never waits for a drive or the registry: a supervisor asks while one hangs.
+net::Task<Status> tell_ready(Call& call, const Administered& parts) {
+  if (parts.cluster && !parts.cluster->member.has_lease()) {
+    const auto problem = parts.cluster->member.problem();
+    Refusal refusal{&gateway::kServiceUnavailable,
+                    problem ? fmt::format("the node has no lease: {}", problem->message())
+                            : "the node has no lease: it waits for its place in the map",
+                    "can the node reach the registry?"};
+    co_return co_await call.refuse(std::move(refusal));
+  }
+  const store::Readiness readiness = parts.store.drives().readiness();
   if (!readiness.takes_writes) {
     Refusal refusal{&gateway::kServiceUnavailable, "no drive takes writes", "millrace drives list says why"};
     co_return co_await call.refuse(std::move(refusal));
@@ -223,19 +201,47 @@ void NodeAdministration::attach(const net::Server& server, const gateway::Meters
   meters_ = &meters;
 }
 
+net::Task<Status> NodeAdministration::tell_metrics(Call& call) {
+  auto work = [this]() -> Result<std::string> {
+    return prometheus_text(*meters_, parts_.store.drives(), *server_,
+                           parts_.cluster ? &*parts_.cluster : nullptr);
+  };
+  auto text = co_await call.blocking(std::move(work));
+  if (!text) co_return co_await call.refuse(text.error());
+  net::HeadBuilder& head = call.connection.start(200);
+  head.add("Content-Type", "text/plain; version=0.0.4; charset=utf-8");
+  co_return co_await call.connection.send(*text);
+}
+
+net::Task<Status> NodeAdministration::tell_cluster(Call& call, std::string_view what) {
+  if (!parts_.cluster) {
+    Refusal refusal = no_cluster();
+    co_return co_await call.refuse(std::move(refusal));
+  }
+  const JoinedCluster& joined = *parts_.cluster;
+  if (what == "cluster") {
+    std::function<Result<Json>()> work = [&joined]() -> Result<Json> { return cluster_json(joined); };
+    co_return co_await answer(call, std::move(work));
+  }
+  const cluster::ObjectName name{call.get_query("bucket"), call.get_query("key")};
+  if (name.bucket.empty() || name.key.empty()) {
+    Refusal refusal{&gateway::kInvalidArgument, "/-/cluster/where needs ?bucket= and &key=", ""};
+    co_return co_await call.refuse(std::move(refusal));
+  }
+  // Whether there is such an object is not for everyone who may look at the node.
+  if (!call.caller.may(Right::kRead, name.bucket)) {
+    Refusal refusal{&gateway::kAccessDenied, "this needs a key with the right to read the bucket", ""};
+    co_return co_await call.refuse(std::move(refusal));
+  }
+  std::function<Result<Json>()> work = [&joined, name]() -> Result<Json> { return where_json(joined, name); };
+  co_return co_await answer(call, std::move(work));
+}
+
 net::Task<Status> NodeAdministration::look(Call& call, std::string_view what) {
   store::LocalStore& store = parts_.store;
   store::Objects& objects = parts_.objects;
-  if (what == "metrics") {
-    auto work = [&store, &server = *server_, &meters = *meters_]() -> Result<std::string> {
-      return prometheus_text(meters, store.drives(), server);
-    };
-    auto text = co_await call.blocking(std::move(work));
-    if (!text) co_return co_await call.refuse(text.error());
-    net::HeadBuilder& head = call.connection.start(200);
-    head.add("Content-Type", "text/plain; version=0.0.4; charset=utf-8");
-    co_return co_await call.connection.send(*text);
-  }
+  if (what == "metrics") co_return co_await tell_metrics(call);
+  if (what == "cluster" || what == "cluster/where") co_return co_await tell_cluster(call, what);
   std::function<Result<Json>()> work;
   if (what == "status") {
     work = [&store, &objects, uptime = Uptime{*server_, started_us_}]() -> Result<Json> {
@@ -245,8 +251,6 @@ net::Task<Status> NodeAdministration::look(Call& call, std::string_view what) {
   if (what == "drives")
     work = [&store]() -> Result<Json> { return Json{{"drives", drives_json(store.drives())}}; };
   if (what == "scrub") work = [&store]() -> Result<Json> { return scrub_json(store.drives()); };
-  if (what == "cluster" && parts_.member != nullptr)
-    work = [&parts = parts_]() -> Result<Json> { return cluster_json(*parts.member, *parts.links); };
   if (what == "buckets") {
     work = [&objects]() -> Result<Json> {
       Json list = Json::array();
@@ -267,34 +271,48 @@ net::Task<Status> NodeAdministration::look(Call& call, std::string_view what) {
   co_return co_await answer(call, std::move(work));
 }
 
-net::Task<Status> NodeAdministration::change(Call& call, std::string_view what) {
+// Empty where the body does not say what to change.
+std::function<Result<Json>()> NodeAdministration::find_change(std::string_view what, Json json) const {
   store::LocalStore& store = parts_.store;
   store::Objects& objects = parts_.objects;
+  if (what == "scrub") {
+    return [&store]() -> Result<Json> {
+      store.drives().scrub_now();
+      return scrub_json(store.drives());
+    };
+  }
+  if (what == "cluster") {
+    return [&joined = *parts_.cluster, json = std::move(json)]() -> Result<Json> {
+      return change_cluster(joined, json);
+    };
+  }
+  if (what.starts_with("buckets/")) {
+    return [&objects, name = std::string(what.substr(8)), settings = std::move(json)]() -> Result<Json> {
+      MR_TRY(change_bucket(objects, name, settings));
+      return bucket_json(*MR_TRY(get_bucket(objects, name)));
+    };
+  }
+  if (!json.value("path", Json()).is_string() || !json.value("action", Json()).is_string()) return {};
+  return [&store, action = json.at("action").get<std::string>(),
+          path = json.at("path").get<std::string>()]() -> Result<Json> {
+    MR_TRY(change_drive(store.drives(), action, path));
+    return Json{{"drives", drives_json(store.drives())}};
+  };
+}
+
+net::Task<Status> NodeAdministration::change(Call& call, std::string_view what) {
+  if (what == "cluster" && !parts_.cluster) {
+    Refusal refusal = no_cluster();
+    co_return co_await call.refuse(std::move(refusal));
+  }
   auto text = co_await gateway::read_document(call, kMaxBody);
   if (!text) co_return co_await call.refuse(text.error());
   auto json = parse_body(*text);
   if (!json) co_return co_await call.refuse(json.error());
   const auto understood = check_change(call, what, *json);
   if (!understood) co_return co_await call.refuse(understood.error());
-  std::function<Result<Json>()> work;
-  if (what == "scrub") {
-    work = [&store]() -> Result<Json> {
-      store.drives().scrub_now();
-      return scrub_json(store.drives());
-    };
-  } else if (what == "drives" && json->value("path", Json()).is_string() &&
-             json->value("action", Json()).is_string()) {
-    work = [&store, action = json->at("action").get<std::string>(),
-            path = json->at("path").get<std::string>()]() -> Result<Json> {
-      MR_TRY(change_drive(store.drives(), action, path));
-      return Json{{"drives", drives_json(store.drives())}};
-    };
-  } else if (what.starts_with("buckets/")) {
-    work = [&objects, name = std::string(what.substr(8)), settings = *json]() -> Result<Json> {
-      MR_TRY(change_bucket(objects, name, settings));
-      return bucket_json(*MR_TRY(get_bucket(objects, name)));
-    };
-  } else {
+  auto work = find_change(what, json.take());
+  if (!work) {
     Refusal refusal{&gateway::kInvalidArgument, "a drive is changed with \"action\" and \"path\"", ""};
     co_return co_await call.refuse(std::move(refusal));
   }
@@ -303,7 +321,7 @@ net::Task<Status> NodeAdministration::change(Call& call, std::string_view what) 
 
 net::Task<Status> NodeAdministration::answer_peer(Call& call) {
   if (parts_.peers != nullptr) co_return co_await parts_.peers->serve(call.connection);
-  Refusal refusal{&gateway::kNotFound, "this node belongs to no cluster", ""};
+  Refusal refusal = no_cluster();
   co_return co_await call.refuse(std::move(refusal));
 }
 
@@ -314,7 +332,7 @@ net::Task<Status> NodeAdministration::serve(Call& call) {
   const std::string what(path.size() > 3 ? path.substr(3) : std::string_view());
   const bool get = call.method() == "GET" || call.method() == "HEAD";
   if (get && what == "live") co_return co_await call.send_json("{\"live\": true}\n");
-  if (get && what == "ready") co_return co_await tell_ready(call, parts_.store);
+  if (get && what == "ready") co_return co_await tell_ready(call, parts_);
   const bool may_look = call.caller.open || call.caller.key != nullptr || call.connection.is_loopback();
   const bool may_change = call.caller.may(Right::kAdmin, "");
   const bool foreign =

@@ -1,18 +1,20 @@
-// NodeAdministration: everything under /-/: health, metrics, status, drives, buckets, the scrubber, and the
-// messages of other nodes.
+// NodeAdministration: everything under /-/: health, metrics, status, drives, buckets, the scrubber, the
+// cluster, and the messages of other nodes.
 //
 // Answers are JSON. Health is for everyone; the rest needs open mode or a key with the right `admin` (metrics
 // and status: any key, or a client on this machine). Messages of other nodes need no key: their seal is the
 // right to send them.
 #pragma once
 
+#include <functional>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string_view>
 
-#include "cluster/http_peers.h"
-#include "cluster/member.h"
 #include "cluster/peer_service.h"
 #include "gateway/gateway.h"
 #include "net/server.h"
+#include "node/cluster_administration.h"
 #include "store/local_store.h"
 
 namespace millrace::node {
@@ -21,10 +23,9 @@ namespace millrace::node {
 struct Administered {
   store::LocalStore& store;
   store::Objects& objects;  // those that clients see
-  // Null where the node belongs to no cluster.
+  // None where the node belongs to no cluster.
   cluster::PeerService* peers = nullptr;
-  const cluster::Member* member = nullptr;
-  const cluster::HttpPeers* links = nullptr;
+  std::optional<JoinedCluster> cluster = {};
 };
 
 class NodeAdministration final : public gateway::Administration {
@@ -37,7 +38,11 @@ class NodeAdministration final : public gateway::Administration {
 
  private:
   net::Task<Status> look(gateway::Call& call, std::string_view what);
+  net::Task<Status> tell_metrics(gateway::Call& call);
+  net::Task<Status> tell_cluster(gateway::Call& call, std::string_view what);
   net::Task<Status> change(gateway::Call& call, std::string_view what);
+  std::function<Result<nlohmann::ordered_json>()> find_change(std::string_view what,
+                                                              nlohmann::ordered_json json) const;
   net::Task<Status> answer_peer(gateway::Call& call);
 
   const Administered parts_;

@@ -37,7 +37,9 @@ class ClusterPart {
   void stop();
 
   store::Objects& objects() { return *objects_; }
-  Administered administered() { return {store_, *objects_, service_.get(), member_.get(), peers_.get()}; }
+  Administered administered() {
+    return {store_, *objects_, service_.get(), JoinedCluster{*registry_, *member_, *peers_, *cluster_}};
+  }
   const cluster::Member& member() const { return *member_; }
 
  private:

@@ -101,6 +101,10 @@ Status Config::check() const {
        listen.starts_with("[::]:")))
     return make_error(Code::kInvalid, "other nodes cannot reach {}", listen)
         .with_hint("listen on an address and port of this machine, or set advertise=HOST:PORT");
+  if (!registry.empty() && (!tls.empty() || !tls_cert.empty()))
+    return make_error(Code::kUnsupported,
+                      "a node of a cluster serves plain HTTP: nodes cannot talk over TLS yet")
+        .with_hint("leave out tls, tls_cert and tls_key");
   if (data.empty()) return make_error(Code::kInvalid, "data is empty: it is the node's own directory");
   for (const Range& range : ranges) {
     if (range.value >= range.least && range.value <= range.most) continue;

@@ -89,9 +89,36 @@ void add_drive(Families& families, const store::DriveStatus& drive) {
   }
 }
 
+void add_cluster(Families& families, const JoinedCluster& joined) {
+  const cluster::Member& member = joined.member;
+  const auto map = member.map();
+  const auto gauge = [&](const std::string& name, const std::string& help, double value) {
+    families.add("millrace_cluster_" + name, help, MetricType::Gauge, {}, value);
+  };
+  gauge("epoch", "Number of the newest map that this node knows", map->epoch());
+  gauge("has_lease", "1 while this node may act", member.has_lease() ? 1 : 0);
+  gauge("leader", "1 where this node leads the cluster", member.is_leader() ? 1 : 0);
+  using State = cluster::NodeState;
+  for (const State state : {State::kServing, State::kDraining, State::kAway, State::kGone}) {
+    const auto count = std::ranges::count(map->nodes(), state, &cluster::MapNode::state);
+    families.add("millrace_cluster_nodes", "Nodes of the map by state", MetricType::Gauge,
+                 {{"state", std::string(cluster::name_of(state))}}, static_cast<double>(count));
+  }
+  for (const cluster::HttpPeers::Reading& reading : joined.links.read()) {
+    const Labels labels = {{"node", std::to_string(reading.node)}};
+    families.add("millrace_peer_answers_total", "Answers of other nodes", MetricType::Counter, labels,
+                 static_cast<double>(reading.answers));
+    families.add("millrace_peer_failures_total", "Messages to other nodes without a good answer",
+                 MetricType::Counter, labels, static_cast<double>(reading.failures));
+    families.add("millrace_peer_mean_answer_seconds", "Mean time of the last answers that are not large",
+                 MetricType::Gauge, labels, reading.mean_answer_us / 1e6);
+  }
+}
+
 }  // namespace
 
-std::string prometheus_text(const gateway::Meters& meters, store::Drives& drives, const net::Server& server) {
+std::string prometheus_text(const gateway::Meters& meters, store::Drives& drives, const net::Server& server,
+                            const JoinedCluster* joined) {
   Families families;
   for (const gateway::MeterReading& reading : meters.read()) {
     const Labels labels = {{"operation", std::string(reading.meter)}};
@@ -122,6 +149,7 @@ std::string prometheus_text(const gateway::Meters& meters, store::Drives& drives
                server.requests_under_way());
   families.add("millrace_cpu_seconds_total", "Processor time", MetricType::Counter, {},
                process_cpu_seconds());
+  if (joined != nullptr) add_cluster(families, *joined);
   return prometheus::TextSerializer().Serialize(families.all());
 }
 

@@ -1,0 +1,158 @@
+// Tables of nodes and of slices, and the advice below them.
+#include "cli/cluster_text.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/units.h"
+
+namespace millrace::cli {
+
+namespace {
+
+using Row = std::vector<std::string>;
+
+// Columns as wide as their widest word, two blanks between them.
+std::string table(const std::vector<Row>& rows) {
+  std::vector<size_t> widths(rows.front().size());
+  for (const Row& row : rows) {
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  std::string text;
+  for (const Row& row : rows) {
+    std::string line;
+    for (size_t i = 0; i < row.size(); ++i) line += fmt::format("{:<{}}", row[i], widths[i] + 2);
+    text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+  }
+  return text;
+}
+
+std::string text_of(const Json& object, const char* name) {
+  const auto found = object.find(name);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+std::string or_dash(const std::string& text) {
+  return text.empty() ? "-" : text;
+}
+
+// "12 s", "3 min", "5 h", "9 days"; empty where the time is not known.
+std::string age(const Json& node, int64_t now_ms) {
+  const auto since = parse_iso_date(text_of(node, "since"));
+  if (!since) return "";
+  // Clocks of two machines differ a little.
+  const int64_t seconds = std::max<int64_t>(0, now_ms - *since) / 1000;
+  if (seconds < 120) return fmt::format("{} s", seconds);
+  if (seconds < 2 * 3600) return fmt::format("{} min", seconds / 60);
+  if (seconds < 2 * 86400) return fmt::format("{} h", seconds / 3600);
+  return fmt::format("{} days", seconds / 86400);
+}
+
+// "3", or "3 (1 away)".
+std::string drives_text(const Json& drives) {
+  std::string others;
+  for (const char* state : {"draining", "away", "gone"}) {
+    const auto count =
+        std::ranges::count_if(drives, [&](const Json& drive) { return text_of(drive, "state") == state; });
+    if (count > 0) others += fmt::format("{}{} {}", others.empty() ? "" : ", ", count, state);
+  }
+  return others.empty() ? fmt::format("{}", drives.size()) : fmt::format("{} ({})", drives.size(), others);
+}
+
+std::string answers_text(const Json& cluster, const Json& node) {
+  if (node.at("number") == cluster.at("self")) return "asked";
+  if (text_of(node, "state") == "away") return "-";
+  for (const Json& peer : cluster.at("peers")) {
+    if (peer.at("number") != node.at("number") || peer.at("answers").get<uint64_t>() == 0) continue;
+    return fmt::format("{:.1f} ms", peer.at("mean_answer_us").get<double>() / 1000);
+  }
+  return "-";
+}
+
+// What to do about one node; empty: nothing.
+std::string advice(const Json& node, int64_t now_ms) {
+  const auto number = node.at("number").get<uint32_t>();
+  const std::string state = text_of(node, "state");
+  if (state == "away") {
+    return fmt::format(
+        "node {} has been away for {}: start it again, or millrace cluster remove {} once it is gone for "
+        "good\n",
+        number, age(node, now_ms), number);
+  }
+  if (state == "draining") {
+    return fmt::format(
+        "node {} drains: it gets no new objects, and what it holds stays there until it is written again\n",
+        number);
+  }
+  return "";
+}
+
+std::string drive_advice(const Json& node) {
+  const bool away = std::ranges::any_of(node.at("drives"),
+                                        [](const Json& drive) { return text_of(drive, "state") == "away"; });
+  if (!away || text_of(node, "state") != "serving") return "";
+  return fmt::format("node {} lacks a drive: millrace drives list --endpoint http://{} says why\n",
+                     node.at("number").get<uint32_t>(), text_of(node, "address"));
+}
+
+}  // namespace
+
+std::string cluster_text(const Json& cluster, int64_t now_ms) {
+  std::vector<Row> rows = {{"node", "address", "zone", "state", "for", "drives", "answers in"}};
+  std::string todo;
+  size_t removed = 0;
+  for (const Json& node : cluster.at("nodes")) {
+    const std::string state = text_of(node, "state");
+    if (state == "gone") {
+      ++removed;
+      continue;
+    }
+    const bool leads = node.at("number") == cluster.at("led_by");
+    rows.push_back({fmt::format("{}{}", node.at("number").get<uint32_t>(), leads ? " (leads)" : ""),
+                    text_of(node, "address"), or_dash(text_of(node, "zone")), state,
+                    or_dash(age(node, now_ms)), drives_text(node.at("drives")), answers_text(cluster, node)});
+    todo += advice(node, now_ms) + drive_advice(node);
+  }
+  const Json& leader = cluster.at("led_by");
+  std::string text = fmt::format(
+      "cluster {}  epoch {}  {}{}\n", text_of(cluster, "cluster"), cluster.at("epoch").get<uint32_t>(),
+      leader.is_null() ? "nobody leads" : fmt::format("led by node {}", leader.get<uint32_t>()),
+      removed == 0 ? "" : fmt::format("  {} removed", removed));
+  text += table(rows);
+  if (!cluster.at("has_lease").get<bool>()) {
+    const std::string problem = text_of(cluster, "problem");
+    todo += fmt::format("node {} has no lease and may not act{}: can it reach the registry?\n",
+                        cluster.at("self").get<uint32_t>(), problem.empty() ? "" : " (" + problem + ")");
+  }
+  return text + (todo.empty() ? "all nodes serve: nothing to do\n" : todo);
+}
+
+std::string where_text(const Json& where) {
+  const auto k = where.at("k").get<size_t>();
+  const Json& slots = where.at("slots");
+  std::vector<Row> rows = {{"slot", "kind", "node", "address", "zone", "node is", "drive", "drive is"}};
+  for (const Json& slot : slots) {
+    const bool known = slot.contains("node");
+    rows.push_back({fmt::format("{}", slot.at("slot").get<size_t>()), text_of(slot, "kind"),
+                    known ? fmt::format("{}", slot.at("node").get<uint32_t>()) : "-",
+                    or_dash(text_of(slot, "address")), or_dash(text_of(slot, "zone")),
+                    or_dash(text_of(slot, "node_state")), or_dash(text_of(slot, "drive")),
+                    or_dash(text_of(slot, "drive_state"))});
+  }
+  const auto alive = static_cast<size_t>(
+      std::ranges::count_if(slots, [](const Json& slot) { return slot.at("alive").get<bool>(); }));
+  const auto cell = where.at("cell").get<uint64_t>();
+  std::string text = fmt::format(
+      "{}/{}  {}  {}{}  home: node {}\n", text_of(where, "bucket"), text_of(where, "key"),
+      format_bytes(where.at("size").get<uint64_t>()),
+      k == 1 ? fmt::format("{} {}", slots.size(), slots.size() == 1 ? "copy" : "copies")
+             : fmt::format("{}+{}", k, where.at("m").get<size_t>()),
+      cell == 0 ? "" : fmt::format(" in cells of {}", format_bytes(cell)), where.at("home").get<uint32_t>());
+  text += table(rows);
+  return text + fmt::format("{} of {} can be reached, and {} {} needed{}\n", alive, slots.size(), k,
+                            k == 1 ? "is" : "are",
+                            alive < k ? ": the object cannot be read until a node returns" : "");
+}
+
+}  // namespace millrace::cli
