@@ -29,7 +29,6 @@ void Cluster::handle(Request request, Done<Reply> done) {
     return service_.read(std::move(*read), std::move(done));
   if (auto* list = std::get_if<ListRequest>(&request))
     return service_.list(std::move(*list), std::move(done));
-  if (const auto* drop = std::get_if<DropRequest>(&request)) service_.forget(*drop);
   if (std::holds_alternative<RefreshRequest>(request)) {
     return store::run_on<Reply>(
         workers_,

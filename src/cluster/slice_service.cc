@@ -60,11 +60,6 @@ void SliceService::list(ListRequest request, Done<Reply> done) {
   run([this, request = std::move(request)] { return list_now(request); }, std::move(done));
 }
 
-void SliceService::forget(const DropRequest& request) {
-  const MutexLock lock(mutex_);
-  incoming_.erase({request.drive, slice_name(request.spread.write_id, request.spread.slot)});
-}
-
 void SliceService::forget_silent(uint64_t now) {
   std::erase_if(incoming_, [&](const auto& entry) { return entry.second->last_us + kPatienceUs < now; });
 }

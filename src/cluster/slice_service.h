@@ -38,8 +38,6 @@ class SliceService {
   void forget(const DropRequest& request);
   void read(ReadRequest request, Done<Reply> done);
   void list(ListRequest request, Done<Reply> done);
-  // The bytes of a slice that will not be finished.
-  void forget(const DropRequest& request);
 
  private:
   using Name = std::pair<DriveId, std::string>;
