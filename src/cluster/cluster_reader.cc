@@ -96,25 +96,25 @@ class ReaderState : public std::enable_shared_from_this<ReaderState> {
   void prepare_local(const Layout::Stretch& stretch, Done<store::Extent> done) {
     const auto kept = std::make_shared<Done<store::Extent>>(std::move(done));
     const bool taken = cluster_.workers().submit([self = shared_from_this(), stretch, kept] {
-      const auto reader = self->open_local(stretch.slot);
-      if (!reader) return self->recover(stretch, reader.error().copy(), *kept);
-      (*reader)->prepare(stretch.offset, stretch.size, [self, stretch, kept](Result<store::Extent> brought) {
-        if (brought) return (*kept)(std::move(brought));
-        self->recover(stretch, brought.take_error(), *kept);
-      });
+      const auto slice = self->cluster_.slices().get(slice_name(self->spread_.write_id, stretch.slot));
+      if (!slice) return self->recover(stretch, slice.error().copy(), *kept);
+      // The end of an object may be a few bytes, which lie in the drive's index.
+      if ((*slice)->is_inline())
+        return (*kept)(in_buffer((*slice)->inline_bytes().substr(stretch.offset, stretch.size)));
+      self->open_local(stretch.slot, *slice)
+          ->prepare(stretch.offset, stretch.size, [self, stretch, kept](Result<store::Extent> brought) {
+            if (brought) return (*kept)(std::move(brought));
+            self->recover(stretch, brought.take_error(), *kept);
+          });
     });
     if (!taken) (*kept)(make_error(Code::kUnavailable, "too many calls are waiting for the drives"));
   }
 
-  Result<std::shared_ptr<store::Reader>> open_local(unsigned slot) {
-    {
-      const MutexLock lock(mutex_);
-      if (const auto found = local_.find(slot); found != local_.end()) return found->second;
-    }
-    const store::ObjectPointer slice = MR_TRY(cluster_.slices().get(slice_name(spread_.write_id, slot)));
-    std::shared_ptr<store::Reader> reader = cluster_.slices().open(slice);
+  std::shared_ptr<store::Reader> open_local(unsigned slot, const store::ObjectPointer& slice) {
     const MutexLock lock(mutex_);
-    return local_.try_emplace(slot, std::move(reader)).first->second;
+    std::shared_ptr<store::Reader>& reader = local_[slot];
+    if (reader == nullptr) reader = cluster_.slices().open(slice);
+    return reader;
   }
 
   // Asks for what is wanted now and for some stretches behind it that are not this node's.
