@@ -18,10 +18,6 @@ CODED_SIZES = [0, 1, 16385, 131072, 131073, 4 * KIB64 - 1, 4 * KIB64, 4 * KIB64 
 # Their cells are of the largest size, however few bytes there are.
 CHUNKED_SIZES = [131073, MIB - 1, MIB + 1, 4 * MIB, 4 * MIB + 1]
 
-UNDECIDED = "with a floor of k and m nodes away, a PUT stays 503: too many drives that may know a write are away"
-# Not strict: it depends on which slices the dead nodes held.
-SHORT_STRIPE = "while holders are away, the end of a last stripe that is not full sometimes cannot be read"
-
 
 def coded_ranges(size):
     """Ranges within and across cells of every size that such an object can have."""
@@ -61,7 +57,6 @@ class Objects:
 
 # Two of six.
 
-@pytest.mark.xfail(reason=UNDECIDED)
 def test_two_of_six_nodes_may_die_in_a_bucket_of_4_and_2(tmp_path):
     with Cluster(tmp_path, 6) as cluster:
         cluster.make_bucket("coded", redundancy="4+2", floor=4)
@@ -105,7 +100,6 @@ def write_again(node, objects, number, until):
         objects.bodies[path] = body
 
 
-@pytest.mark.xfail(reason=SHORT_STRIPE)
 def test_objects_are_read_at_once_after_two_of_six_nodes_died(tmp_path):
     with Cluster(tmp_path, 6) as cluster:
         cluster.make_bucket("coded", redundancy="4+2")
