@@ -1,8 +1,10 @@
 // Each request to the strand or to the workers.
 #include "cluster/cluster.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "cluster/reasons.h"
 #include "net/digest.h"
 #include "store/on_workers.h"
 
@@ -27,8 +29,10 @@ void Cluster::handle(Request request, Done<Reply> done) {
     return service_.finish(std::move(*finish), std::move(done));
   if (auto* read = std::get_if<ReadRequest>(&request))
     return service_.read(std::move(*read), std::move(done));
-  if (auto* list = std::get_if<ListRequest>(&request))
+  if (auto* list = std::get_if<ListRequest>(&request)) {
+    if (Status acts = check_list(*list); !acts) return done(acts.take_error());
     return service_.list(std::move(*list), std::move(done));
+  }
   if (std::holds_alternative<RefreshRequest>(request)) {
     return store::run_on<Reply>(
         workers_,
@@ -43,6 +47,15 @@ void Cluster::handle(Request request, Done<Reply> done) {
   around_.strand.post([this, shared, done = std::move(done)]() mutable {
     protocol_.handle(std::move(*shared), std::move(done));
   });
+}
+
+Status Cluster::check_list(const ListRequest& request) const {
+  const auto maps = around_.membership.maps();
+  const uint32_t known = std::max(maps->back()->epoch(), around_.shelf.promised());
+  if (request.epoch < known)
+    return make_error(kOldEpoch, "epoch {} is over, {} has begun", request.epoch, known);
+  if (!around_.membership.has_lease()) return make_error(kNotHome, "this node has lost its lease");
+  return {};
 }
 
 void Cluster::call(uint32_t node, Request request, Done<Reply> done) {

@@ -47,6 +47,9 @@ class Cluster {
   bool is_own(DriveId drive) const { return node_of(drive) == around_.membership.self(); }
 
  private:
+  // Whoever lists by an old map does not ask the nodes that know of newer writes.
+  Status check_list(const ListRequest& request) const;
+
   Surroundings around_;
   store::Slices& slices_;
   Workers& workers_;

@@ -2,9 +2,13 @@
 #include "cluster/cluster_list.h"
 
 #include <algorithm>
+#include <chrono>
 #include <future>
 #include <map>
+#include <optional>
 #include <set>
+#include <thread>
+#include <vector>
 
 #include "cluster/reasons.h"
 #include "store/waiting.h"
@@ -45,8 +49,10 @@ Status check_complete(Cluster& cluster, const std::string& bucket, const std::se
   return {};
 }
 
-Result<Batch> next_batch(Cluster& cluster, const ListRequest& request) {
+// kOldEpoch where a node knows a newer map than this one.
+Result<Batch> ask_all(Cluster& cluster, ListRequest request) {
   const auto maps = cluster.membership().maps();
+  request.epoch = maps->back()->epoch();
   std::vector<std::future<Result<Reply>>> answers;
   for (const MapNode& node : maps->back()->nodes()) {
     if (!node.is_alive()) continue;
@@ -57,8 +63,11 @@ Result<Batch> next_batch(Cluster& cluster, const ListRequest& request) {
   }
   Batch batch;
   std::set<DriveId> heard;
+  std::optional<Error> old;
   for (auto& waiting : answers) {
     Result<Reply> reply = waiting.get();
+    if (!reply && reply.error().is(kOldEpoch)) old = reply.take_error();
+    if (old) continue;
     auto* page = reply ? std::get_if<ListReply>(&*reply) : nullptr;
     if (page == nullptr) continue;  // whether that matters is judged below
     heard.insert(page->drives.begin(), page->drives.end());
@@ -69,8 +78,19 @@ Result<Batch> next_batch(Cluster& cluster, const ListRequest& request) {
       if (known.key.empty() || known.version < entry.version) known = std::move(entry);
     }
   }
+  if (old) return std::move(*old);
   MR_TRY(check_complete(cluster, request.bucket, heard));
   return batch;
+}
+
+// Waits a little for the newest map where others know it already.
+Result<Batch> next_batch(Cluster& cluster, const ListRequest& request) {
+  constexpr int kMostTurns = 50;
+  for (int turn = 0;; ++turn) {
+    Result<Batch> batch = ask_all(cluster, request);
+    if (batch || !batch.error().is(kOldEpoch) || turn == kMostTurns) return batch;
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
 }
 
 }  // namespace
@@ -79,8 +99,7 @@ Result<store::ListPage> list_cluster(Cluster& cluster, const std::string& bucket
                                      const store::ListOptions& options) {
   constexpr uint32_t kBatch = 1000;
   store::ListPage page;
-  ListRequest request{cluster.membership().maps()->back()->epoch(), bucket, options.prefix, options.after,
-                      kBatch};
+  ListRequest request{0, bucket, options.prefix, options.after, kBatch};
   std::string last_prefix;  // a common prefix that was listed before counts once
   if (!options.delimiter.empty() && options.after.ends_with(options.delimiter)) last_prefix = options.after;
   while (true) {

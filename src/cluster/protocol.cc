@@ -31,10 +31,4 @@ void Protocol::handle(Request request, Done<Reply> done) {
   std::visit(Dispatch{holder_, home_, std::move(done)}, std::move(request));
 }
 
-bool is_bulk(const Request& request) {
-  return std::holds_alternative<AppendRequest>(request) || std::holds_alternative<FinishRequest>(request) ||
-         std::holds_alternative<ReadRequest>(request) || std::holds_alternative<ListRequest>(request) ||
-         std::holds_alternative<RefreshRequest>(request);
-}
-
 }  // namespace millrace::cluster

@@ -37,7 +37,4 @@ class Protocol {
   Requester requester_;
 };
 
-// Whether it moves bytes or goes over many keys: such requests are not for the strand.
-bool is_bulk(const Request& request);
-
 }  // namespace millrace::cluster
