@@ -168,7 +168,8 @@ Status ClusterPart::wire() {
   cluster_ =
       std::make_unique<cluster::Cluster>(cluster::Surroundings{*strand_, *peers_, *membership_, *shelf_},
                                          store_.slices(), workers_, [this] { return buckets_->refresh(); });
-  objects_ = std::make_unique<cluster::ClusterObjects>(*cluster_, *buckets_, callers_);
+  objects_ = std::make_unique<cluster::ClusterObjects>(
+      *cluster_, *buckets_, callers_, [this](uint32_t node) { return peers_->answers(node); });
   service_ = std::make_unique<cluster::PeerService>(
       secret, member_->self(), store_.memory().documents,
       [this](cluster::Request request, store::Done<cluster::Reply> done) {
