@@ -1,11 +1,9 @@
 // millrace keys: access keys and what they may do.
-#include "node/keys.h"
 #include "cli/common.h"
 #include "cli/copying.h"
+#include "cli/key_place.h"
 #include "cli/node_flags.h"
 #include "node/node.h"
-
-#include <sys/stat.h>
 
 namespace millrace::cli {
 
@@ -19,13 +17,20 @@ struct KeyFlags {
   std::string access_key;
 };
 
-Result<std::string> key_path(const KeyFlags& flags) {
+Result<KeyPlace> find_place(const KeyFlags& flags) {
   node::Config config;
   Settings settings;
   MR_TRY(flags.node.load(config, settings));
-  if (::mkdir(config.data.c_str(), 0700) != 0 && errno != EEXIST)
-    return make_system_error(errno, "making " + config.data);
-  return node::key_file_path(config.data);
+  return KeyPlace::find(config);
+}
+
+// When the change is in force.
+std::string when_text(const KeyPlace& place, const KeyPlace::Edited& edited) {
+  if (!place.is_cluster()) return "a running node knows it within a second";
+  if (edited.waiting.empty()) return "every node that serves knows it";
+  std::string nodes;
+  for (const std::string& address : edited.waiting) nodes += " " + address;
+  return "these nodes did not say that they know it, and may not yet:" + nodes;
 }
 
 std::string rights_text(const gateway::Key& key) {
@@ -41,7 +46,7 @@ std::string rights_text(const gateway::Key& key) {
 }
 
 Status create(Shell& shell, const KeyFlags& flags) {
-  const std::string path = MR_TRY(key_path(flags));
+  const KeyPlace place = MR_TRY(find_place(flags));
   gateway::Key key = gateway::make_key();
   key.admin = flags.admin;
   key.note = flags.note;
@@ -51,28 +56,28 @@ Status create(Shell& shell, const KeyFlags& flags) {
         .with_hint("--bucket train:read-write, --bucket '*:read' or --admin");
   }
   if (shell.dry_run) {
-    say_step(shell, "make a key with the rights", rights_text(key), path);
+    say_step(shell, "make a key with the rights", rights_text(key), place.text());
     return {};
   }
   const auto add = [&key](gateway::KeyRing& ring) -> Status {
     ring.add(key);
     return {};
   };
-  MR_TRY(node::edit_keys(path, add));
+  const KeyPlace::Edited edited = MR_TRY(place.edit(add));
   if (shell.json) {
     Shell::print(
         {{"access_key", key.access_key}, {"secret_key", key.secret_key}, {"rights", rights_text(key)}});
   } else {
     // The secret is data, for the one who asked; it is shown this once.
     fmt::print("MILLRACE_ACCESS_KEY={}\nMILLRACE_SECRET_KEY={}\n", key.access_key, key.secret_key);
-    shell.say(fmt::format("rights: {}; a running node takes the key within a second", rights_text(key)));
+    shell.say(fmt::format("rights: {}; {}", rights_text(key), when_text(place, edited)));
   }
   return {};
 }
 
 Status list(Shell& shell, const KeyFlags& flags) {
-  const std::string path = MR_TRY(key_path(flags));
-  const gateway::KeyRing ring = MR_TRY(node::load_keys(path));
+  const KeyPlace place = MR_TRY(find_place(flags));
+  const gateway::KeyRing ring = MR_TRY(place.load());
   Json json = Json::array();
   for (const gateway::Key& key : ring.keys()) {
     if (shell.json)
@@ -85,20 +90,21 @@ Status list(Shell& shell, const KeyFlags& flags) {
 }
 
 Status remove(Shell& shell, const KeyFlags& flags) {
-  const std::string path = MR_TRY(key_path(flags));
+  const KeyPlace place = MR_TRY(find_place(flags));
   const auto remove_key = [&flags](gateway::KeyRing& ring) -> Status {
     if (ring.remove(flags.access_key)) return {};
     return make_error(Code::kNotFound, "there is no key {}", flags.access_key)
         .with_hint("millrace keys list");
   };
   if (shell.dry_run) {
-    gateway::KeyRing ring = MR_TRY(node::load_keys(path));
+    gateway::KeyRing ring = MR_TRY(place.load());
     MR_TRY(remove_key(ring));
     say_step(shell, "remove the key", flags.access_key);
     return {};
   }
-  const gateway::KeyRing ring = MR_TRY(node::edit_keys(path, remove_key));
-  shell.say(ring.empty() ? "removed; that was the last key: on loopback the node is open now" : "removed");
+  const KeyPlace::Edited edited = MR_TRY(place.edit(remove_key));
+  shell.say(fmt::format("removed; {}", when_text(place, edited)));
+  if (edited.ring.empty()) shell.say("that was the last key: on loopback everyone may do everything now");
   return {};
 }
 
@@ -127,7 +133,7 @@ void add_keys(CLI::App& app, Shell& shell) {
   create_verb->add_option("--note", create_flags->note, "What the key is for");
   create_verb->footer(
       "Examples:\n  millrace keys create --admin\n  millrace keys create --bucket train:read --note 'GPU "
-      "cluster'");
+      "cluster'\n  millrace keys create --registry etcd://10.0.0.9:2379 --admin");
   add("list", "List the keys, without their secrets", list);
   const auto [remove_verb, remove_flags] = add("remove", "Remove a key", remove);
   remove_verb->add_option("access_key", remove_flags->access_key, "The access key")->required();

@@ -3,6 +3,7 @@
 // Requests of peers come in by handle(), requests to peers go out by call(). Both from any thread.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -18,6 +19,12 @@
 #include "store/slices.h"
 
 namespace millrace::cluster {
+
+// Reads of objects whose bytes came from other nodes, or had to be computed or read from another copy.
+struct ReadCounts {
+  std::atomic<uint64_t> relayed = 0;
+  std::atomic<uint64_t> degraded = 0;
+};
 
 class Cluster {
  public:
@@ -42,6 +49,7 @@ class Cluster {
   const Membership& membership() const { return around_.membership; }
   store::Slices& slices() { return slices_; }
   Workers& workers() { return workers_; }
+  ReadCounts& read_counts() { return read_counts_; }
   // The node that has this drive, by the newest map; 0: none.
   uint32_t node_of(DriveId drive) const;
   bool is_own(DriveId drive) const { return node_of(drive) == around_.membership.self(); }
@@ -54,6 +62,7 @@ class Cluster {
   store::Slices& slices_;
   Workers& workers_;
   const std::function<Status()> refresh_;
+  ReadCounts read_counts_;
   Protocol protocol_;
   SliceService service_;
 };

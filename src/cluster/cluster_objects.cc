@@ -7,6 +7,8 @@
 #include "cluster/cluster_list.h"
 #include "cluster/cluster_reader.h"
 #include "cluster/cluster_writer.h"
+#include "cluster/stripe.h"
+#include "net/where.h"
 #include "store/bucket_json.h"
 #include "store/on_workers.h"
 #include "store/reasons.h"
@@ -134,6 +136,44 @@ void ClusterObjects::fetch_small(const ObjectName& name, FoundObject found, size
 
 std::unique_ptr<store::Reader> ClusterObjects::open(store::ObjectPointer object, store::Comparing) {
   return open_cluster_reader(cluster_, std::move(object));
+}
+
+std::string ClusterObjects::address_of(const store::Spread& spread, size_t slot) const {
+  const auto maps = cluster_.membership().maps();
+  const DriveId drive = spread.holders[slot];
+  if (!maps->back()->is_alive(drive)) return {};
+  const MapNode* const node = maps->back()->node_of(drive);
+  if (node->number != cluster_.membership().self() && !answers_(node->number)) return {};
+  return node->address;
+}
+
+std::string ClusterObjects::where(const store::Object& object) const {
+  if (object.is_inline()) return {};
+  const store::Spread& spread = object.record().spread;
+  net::Where where{spread.k, spread.m, spread.k == 1 ? kCellBytes : spread.cell, {}};
+  for (size_t slot = 0; slot < spread.holders.size(); ++slot)
+    where.holders.push_back(address_of(spread, slot));
+  return where.text();
+}
+
+std::optional<std::string> ClusterObjects::find_holder(const store::Object& object, uint64_t offset,
+                                                       uint64_t size) const {
+  const store::Spread& spread = object.record().spread;
+  std::vector<size_t> slots;
+  if (spread.k == 1) {
+    for (size_t slot = 0; slot < spread.holders.size(); ++slot) slots.push_back(slot);
+  } else if (size > 0 && offset / spread.cell == (offset + size - 1) / spread.cell) {
+    // More than one cell is on several nodes: whoever is asked puts them together.
+    slots.push_back(offset / spread.cell % spread.k);
+  }
+  std::vector<std::string> addresses;
+  for (const size_t slot : slots) {
+    if (slot >= spread.holders.size() || cluster_.is_own(spread.holders[slot])) return std::nullopt;
+    if (std::string address = address_of(spread, slot); !address.empty())
+      addresses.push_back(std::move(address));
+  }
+  if (addresses.empty()) return std::nullopt;
+  return addresses[turn_++ % addresses.size()];
 }
 
 void ClusterObjects::shard_index(store::ObjectPointer object, Done<std::shared_ptr<const std::string>> done) {

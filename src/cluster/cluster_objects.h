@@ -4,7 +4,10 @@
 // are lost than the bucket's redundancy allows; beyond that calls fail, and nothing wrong is given.
 #pragma once
 
+#include <atomic>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,8 +20,10 @@ namespace millrace::cluster {
 class ClusterObjects final : public store::Objects {
  public:
   // `callers` wait for answers of nodes, this one among them: not those that make the answers.
-  ClusterObjects(Cluster& cluster, ClusterBuckets& buckets, Workers& callers)
-      : cluster_(cluster), buckets_(buckets), callers_(callers) {}
+  // `answers` says whether a node may be sent clients, as far as this node can tell.
+  ClusterObjects(Cluster& cluster, ClusterBuckets& buckets, Workers& callers,
+                 std::function<bool(uint32_t)> answers)
+      : cluster_(cluster), buckets_(buckets), callers_(callers), answers_(std::move(answers)) {}
 
   std::shared_ptr<const store::Bucket> find_bucket(std::string_view name) const override;
   std::vector<std::shared_ptr<const store::Bucket>> buckets() const override;
@@ -29,6 +34,9 @@ class ClusterObjects final : public store::Objects {
   store::ObjectPointer find(std::string_view bucket, std::string_view key) override;
   void get(const std::string& bucket, const std::string& key, Done<store::ObjectPointer> done) override;
   std::unique_ptr<store::Reader> open(store::ObjectPointer object, store::Comparing comparing) override;
+  std::string where(const store::Object& object) const override;
+  std::optional<std::string> find_holder(const store::Object& object, uint64_t offset,
+                                         uint64_t size) const override;
   void shard_index(store::ObjectPointer object, Done<std::shared_ptr<const std::string>> done) override;
   void list(const std::string& bucket, store::ListOptions options, Done<store::ListPage> done) override;
 
@@ -56,9 +64,14 @@ class ClusterObjects final : public store::Objects {
   // Asks the holders of a small object for its bytes, one after the other from `slot` on.
   void fetch_small(const ObjectName& name, FoundObject found, size_t slot, Done<store::ObjectPointer> done);
 
+  // The address of the node that holds a slot; empty: it is away.
+  std::string address_of(const store::Spread& spread, size_t slot) const;
+
   Cluster& cluster_;
   ClusterBuckets& buckets_;
   Workers& callers_;
+  const std::function<bool(uint32_t)> answers_;
+  mutable std::atomic<size_t> turn_ = 0;  // which copy the next client is sent to
 };
 
 }  // namespace millrace::cluster

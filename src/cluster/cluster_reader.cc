@@ -163,6 +163,7 @@ class ReaderState : public std::enable_shared_from_this<ReaderState> {
 
   // The bytes of a stretch, from its holder or, if that fails, from others.
   void fetch(const Layout::Stretch& stretch, Done<std::string> done) {
+    if (!relayed_.exchange(true)) ++cluster_.read_counts().relayed;
     read_slice({stretch.slot, stretch.offset, stretch.size},
                [self = shared_from_this(), stretch, done = std::move(done)](Result<std::string> bytes) {
                  if (bytes && bytes->size() == stretch.size) return done(std::move(bytes));
@@ -203,6 +204,7 @@ class ReaderState : public std::enable_shared_from_this<ReaderState> {
   };
 
   void rebuild(const Layout::Stretch& stretch, Error error, Done<std::string> done) {
+    if (!degraded_.exchange(true)) ++cluster_.read_counts().degraded;
     const auto rebuilding = std::make_shared<Rebuilding>();
     rebuilding->stretch = stretch;
     rebuilding->stripe = stretch.offset / layout_.cell;
@@ -271,6 +273,8 @@ class ReaderState : public std::enable_shared_from_this<ReaderState> {
   const Layout layout_;
   std::vector<unsigned> own_;             // slots on this node's drives
   std::atomic<unsigned> first_copy_ = 0;  // of copies that are elsewhere: the one to ask
+  std::atomic<bool> relayed_ = false;     // counted
+  std::atomic<bool> degraded_ = false;    // counted
 
   Mutex mutex_;
   std::map<unsigned, std::shared_ptr<store::Reader>> local_ MR_GUARDED_BY(mutex_);  // by slot

@@ -13,6 +13,7 @@ namespace {
 
 constexpr double kNewestShare = 1.0 / 8;  // of an answer in the mean
 constexpr uint64_t kMaxRefusalShown = 512;
+constexpr uint64_t kFailingUs = 5'000'000;  // a node that did not answer is not named to clients
 
 net::ClientOptions client_options(const HttpPeersOptions& options) {
   net::ClientOptions client;
@@ -209,12 +210,21 @@ void HttpPeers::count(const Message& message, bool answered) {
   reading.node = message.node;
   if (!answered) {
     ++reading.failures;
+    reading.failed_us = steady_us();
     return;
   }
   ++reading.answers;
+  reading.failed_us = 0;
   if (message.channel == ChannelKind::kLarge) return;
   const bool first = reading.mean_answer_us == 0.0;
   reading.mean_answer_us += (took_us - reading.mean_answer_us) * (first ? 1.0 : kNewestShare);
+}
+
+bool HttpPeers::answers(uint32_t node) const {
+  const MutexLock lock(mutex_);
+  const auto found = readings_.find(node);
+  if (found == readings_.end() || found->second.failed_us == 0) return true;
+  return steady_us() - found->second.failed_us > kFailingUs;
 }
 
 std::vector<HttpPeers::Reading> HttpPeers::read() const {

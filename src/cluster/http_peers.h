@@ -58,9 +58,12 @@ class HttpPeers final : public Peers {
     uint32_t node = 0;
     uint64_t answers = 0;
     uint64_t failures = 0;        // no answer, or none from a node of the cluster
+    uint64_t failed_us = 0;       // when the last message failed; 0: it was answered
     double mean_answer_us = 0.0;  // of messages that are not large; the last eight or so count most
   };
   std::vector<Reading> read() const;
+  // False for some seconds after a message that was not answered, unless a later one was.
+  bool answers(uint32_t node) const;
 
  private:
   enum class ChannelKind : uint8_t { kHome, kHolder, kLarge };

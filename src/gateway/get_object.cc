@@ -3,8 +3,10 @@
 
 #include "base/clock.h"
 #include "base/number.h"
+#include "base/text.h"
 #include "gateway/object_checksum.h"
 #include "gateway/shards.h"
+#include "net/where.h"
 
 namespace millrace::gateway {
 
@@ -62,6 +64,8 @@ net::Task<Status> respond(Call& call, store::ObjectPointer object, ParsedRange a
   net::HeadBuilder& head =
       call.connection.start(asked.kind == RangeKind::kPart && asked.range.size > 0 ? 206 : 200);
   add_object_headers(call, *object, asked.kind);
+  if (const std::string where = call.objects().where(*object); !where.empty())
+    head.add(net::kWhereHeader, where);
   const bool in_parts = record.pieces.size() > 1 || find_header(record.headers, kUploadHeader) != nullptr;
   if (in_parts && call.find_query("partNumber")) head.add("x-amz-mp-parts-count", record.pieces.size());
   if (asked.kind == RangeKind::kPart && asked.range.size > 0) {
@@ -80,6 +84,32 @@ net::Task<Status> respond(Call& call, store::ObjectPointer object, ParsedRange a
   auto rest = co_await send_range(call, *reader, left);
   if (!rest) co_return rest;
   co_return co_await call.connection.end_body();
+}
+
+enum class Redirects { kYes, kNo };
+
+// Whoever follows redirects, and will reach another node as well as this one. A signature is for one host; a
+// page in a browser may not read what another host sends; who was sent here is not sent on.
+Result<Redirects> judge_redirects(const Call& call) {
+  const net::RequestHead& request = call.request();
+  const auto wish = request.find(net::kRedirectHeader);
+  if (wish && *wish != "yes" && *wish != "no")
+    return make_error(kInvalidRequest, "{} is yes or no, not {}", net::kRedirectHeader, printable(*wish, 32));
+  if (call.method() != "GET" || (wish && *wish == "no")) return Redirects::kNo;
+  if (!call.query.empty() && call.has_query(net::kHopQuery)) return Redirects::kNo;
+  if (request.find("origin") || request.find("sec-fetch-site")) return Redirects::kNo;
+  if (!looks_signed(request)) return Redirects::kYes;
+  return wish && request.find("authorization") ? Redirects::kYes : Redirects::kNo;
+}
+
+net::Task<Status> redirect(Call& call, std::string address) {
+  std::string query(call.request().query);
+  if (!query.empty()) query += '&';
+  net::HeadBuilder& head = call.connection.start(307);
+  head.add("Location", fmt::format("http://{}/{}/{}?{}{}=1", address,
+                                   net::percent_encode(call.bucket, net::Encode::kPath),
+                                   net::percent_encode(call.key, net::Encode::kPath), query, net::kHopQuery));
+  co_return co_await call.connection.send({});
 }
 
 // One part of a multipart object, as clients ask for when they download in parallel.
@@ -221,6 +251,15 @@ net::Task<Status> get_object(Call& call) {
     refusal.details = {{"ActualObjectSize", std::to_string(record.size)},
                        {"RangeRequested", std::string(call.request().get("range"))}};
     co_return co_await call.refuse(std::move(refusal));
+  }
+  const uint64_t size = asked.kind == RangeKind::kPart ? asked.range.size : record.size;
+  if (!object->is_inline() && size > 0) {
+    const auto redirects = judge_redirects(call);
+    if (!redirects) co_return co_await call.refuse(redirects.error());
+    if (*redirects == Redirects::kYes) {
+      const auto holder = call.objects().find_holder(*object, asked.range.offset, size);
+      if (holder) co_return co_await redirect(call, *holder);
+    }
   }
   co_return co_await respond(call, object, asked);
 }

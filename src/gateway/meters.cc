@@ -9,6 +9,7 @@ void Meters::count(Operation operation, const Counts& counts) {
   Counted& counted = counted_[static_cast<size_t>(operation)];
   counted.out.count(counts.bytes_out, counts.microseconds);
   counted.bytes_in.fetch_add(counts.bytes_in, std::memory_order_relaxed);
+  if (counts.status == 307) redirected_.fetch_add(1, std::memory_order_relaxed);
   if (counts.status >= 500)
     counted.out.count_error();
   else if (counts.status >= 400)

@@ -29,6 +29,7 @@ struct MeterReading {
 class Meters {
  public:
   void count(Operation operation, const Counts& counts);
+  uint64_t redirected() const { return redirected_.load(std::memory_order_relaxed); }
   // Those that counted something, operations of one meter added up.
   std::vector<MeterReading> read() const;
 
@@ -39,6 +40,7 @@ class Meters {
     std::atomic<uint64_t> client_errors = 0;
   };
   std::array<Counted, kOperations> counted_;
+  std::atomic<uint64_t> redirected_ = 0;
 };
 
 }  // namespace millrace::gateway

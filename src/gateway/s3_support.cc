@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "gateway/s3_errors.h"
 #include "net/digest.h"
+#include "net/where.h"
 
 namespace millrace::gateway {
 
@@ -181,7 +182,9 @@ Status check_queries(Operation operation, const net::RequestHead& request,
     const bool known = operation == Operation::kListBuckets ? is_among(kRootQueries, name) || of_links
                        : get                                ? !is_among(kUnsupportedReads, name)
                                                             : is_of_row(row, name) || of_links;
-    if (!known)
+    // Only a node that sends a reader on adds it.
+    const bool hop = name == net::kHopQuery;
+    if (!known || (hop && (operation != Operation::kGetObject || value != "1")))
       return make_error(kNotImplemented, "?{} is not supported in this {}", printable(name, 64),
                         printable(request.method, 16));
     // Links of the older form repeat these headers.

@@ -29,9 +29,9 @@ class AsyncClient::OnLoop final : public Caller {
     const uint64_t until = patience == Pause::kForever ? patience : steady_us() + patience;
     return pool_->wait_for_slot_on(loop_, place, until, scope);
   }
-  Task<Result<std::unique_ptr<Stream>>> open(const Url& url, Cancellation* scope) override {
-    return connect_to({url.host, port_of(url)}, tls_for(url), options_.timeouts,
-                      {&loop_, &resolver_, scope, nullptr});
+  Task<Result<std::unique_ptr<Stream>>> open(const Url& url, const Timeouts& timeouts,
+                                             Cancellation* scope) override {
+    return connect_to({url.host, port_of(url)}, tls_for(url), timeouts, {&loop_, &resolver_, scope, nullptr});
   }
 
   Loop& loop_;

@@ -45,6 +45,13 @@ int64_t pause_before(int attempt, const AsyncResponse* answer) {
   return pause / 2 + static_cast<int64_t>(random.below(static_cast<uint64_t>(pause / 2) + 1));
 }
 
+Timeouts hurried(Timeouts timeouts) {
+  const auto at_most = [](int64_t& ms, int64_t most) { ms = ms <= 0 ? most : std::min(ms, most); };
+  at_most(timeouts.connect_ms, kHurriedConnectMs);
+  at_most(timeouts.first_byte_ms, kHurriedFirstByteMs);
+  return timeouts;
+}
+
 bool is_redirect(int status) {
   return status == 301 || status == 302 || status == 307 || status == 308;
 }
@@ -111,8 +118,9 @@ Task<Result<Lease>> Caller::take_connection(const std::string& place, Cancellati
 }
 
 Task<Result<AsyncResponse>> Caller::send_once(const Request& request,
-                                              const std::optional<Credentials>& credentials,
+                                              const std::optional<Credentials>& credentials, Haste haste,
                                               Cancellation* scope) {
+  const Timeouts timeouts = haste == Haste::kHurried ? hurried(options_.timeouts) : options_.timeouts;
   const auto head = head_text(request, options_.user_agent, credentials);
   if (!head) co_return head.error().copy();
   const std::string place = place_of(request.url);
@@ -122,7 +130,7 @@ Task<Result<AsyncResponse>> Caller::send_once(const Request& request,
     const bool reused = lease->stream != nullptr;
     if (reused) lease->stream->attach(scope);
     if (!reused) {
-      auto opened = co_await open(request.url, scope);
+      auto opened = co_await open(request.url, timeouts, scope);
       if (!opened) co_return opened.take_error();
       lease->stream = opened.take();
     }
@@ -131,7 +139,7 @@ Task<Result<AsyncResponse>> Caller::send_once(const Request& request,
     // A server that refuses a body may answer before it has read it all: the answer says more than our
     // failure.
     const auto keep = sent ? AsyncResponse::Keep::kIfInStep : AsyncResponse::Keep::kNever;
-    auto response = co_await AsyncResponse::receive(lease.take(), request.method, options_.timeouts, keep);
+    auto response = co_await AsyncResponse::receive(lease.take(), request.method, timeouts, keep);
     if (response) co_return response;
     // The server may have closed a kept connection just as we used it: that is no failure of the server.
     const bool gone = response.error().code() == Code::kUnavailable;
@@ -147,7 +155,7 @@ Task<Result<AsyncResponse>> Caller::send_with_retries(const Request& request,
   const std::string place = place_of(request.url);
   const uint64_t patient_until_us = steady_us() + static_cast<uint64_t>(options_.patience_ms) * 1000;
   for (int attempt = 0;; ++attempt) {
-    auto response = co_await send_once(request, credentials, scope);
+    auto response = co_await send_once(request, credentials, Haste::kPatient, scope);
     const bool away = is_away(response);
     if (response && !away) pool_->note_answer(place);
     const bool waited_for = away && steady_us() < patient_until_us && pool_->has_answered(place);
@@ -161,16 +169,27 @@ Task<Result<AsyncResponse>> Caller::send_with_retries(const Request& request,
   }
 }
 
-Task<Result<AsyncResponse>> Caller::send(const Request& request, Cancellation* scope) {
+Task<Result<AsyncResponse>> Caller::send_following(Request request, Haste haste, Cancellation* scope) {
   Request current = request;
   std::optional<Credentials> credentials = options_.credentials;
   const auto within = [&] { return fmt::format("{} {}", request.method, request.url.text()); };
-  if (current.url.scheme != "http" && current.url.scheme != "https")
-    co_return make_error(Code::kInvalid, "{} is not an http address", request.url.text());
+  bool hopped = false;  // another node of a cluster sent us to where the bytes are
   for (int redirects = 0;; ++redirects) {
     if (current.url.scheme == "https" && !tls_)
       co_return make_error(Code::kUnsupported, "{}: this client was made without TLS", within());
-    auto response = co_await send_with_retries(current, credentials, scope);
+    const bool once = hopped || haste == Haste::kHurried;
+    auto sending = once ? send_once(current, credentials, Haste::kHurried, scope)
+                        : send_with_retries(current, credentials, scope);
+    auto response = co_await std::move(sending);
+    if (hopped && is_away(response)) {
+      // The holder is gone since: whoever named it can find the bytes elsewhere.
+      if (response) co_await response->finish();
+      hopped = false;
+      current = request;
+      current.headers.emplace_back(kRedirectHeader, "no");
+      credentials = options_.credentials;
+      continue;
+    }
     if (!response) co_return std::move(response).within(within());
     const std::string* location = response->find_header("location");
     const int most = options_.most_redirects;
@@ -183,7 +202,69 @@ Task<Result<AsyncResponse>> Caller::send(const Request& request, Cancellation* s
     if (place_of(*next) != place_of(current.url)) credentials.reset();
     co_await response->finish();
     current.url = next.take();
+    hopped = current.url.query.find(kHopQuery) != std::string::npos;
   }
+}
+
+Neighbours* Caller::neighbours_for(const Request& request) const {
+  // Only clusters without TLS name their nodes. Whoever signed an address signed its host, too.
+  const bool fixed =
+      request.url.scheme != "http" || request.url.query.find("Signature=") != std::string::npos;
+  return fixed ? nullptr : options_.neighbours.get();
+}
+
+Task<Result<AsyncResponse>> Caller::send_to_each(const Request& request, std::vector<std::string> places,
+                                                 Neighbours& neighbours, Cancellation* scope) {
+  std::optional<Result<AsyncResponse>> last;
+  for (const std::string& place : places) {
+    if (last && *last) co_await (*last)->finish();
+    Request there = request;
+    there.url = at_place(request.url, place);
+    auto response = co_await send_following(std::move(there), Haste::kHurried, scope);
+    if (response && !is_away(response)) {
+      neighbours.note_answer(place);
+      co_return response;
+    }
+    const bool lost = !response && response.error().code() == Code::kUnavailable;
+    if (lost) neighbours.note_away(place);
+    // Nobody knows whether a request that was sent and not answered was carried out.
+    const bool untouched = !response && response.error().is(kNotConnected);
+    const bool given_up = scope != nullptr && scope->is_cancelled();
+    if ((!response && !lost) || given_up || !(may_repeat(request) || untouched)) co_return response;
+    last.emplace(std::move(response));
+  }
+  co_return std::move(*last);
+}
+
+Task<Result<AsyncResponse>> Caller::send_somewhere(const Request& request, Neighbours& neighbours,
+                                                   Cancellation* scope) {
+  const uint64_t patient_until_us = steady_us() + static_cast<uint64_t>(options_.patience_ms) * 1000;
+  for (int attempt = 0;; ++attempt) {
+    std::vector<std::string> places = neighbours.order(request.url, request.preferred);
+    auto response = co_await send_to_each(request, std::move(places), neighbours, scope);
+    const bool passes =
+        response ? may_pass(response->status()) : response.error().code() == Code::kUnavailable;
+    const bool last = attempt + 1 >= options_.most_attempts && steady_us() >= patient_until_us;
+    if (!passes || last || !may_repeat(request)) co_return response;
+    const int64_t wait_ms = pause_before(attempt, response ? &*response : nullptr);
+    if (response) co_await response->finish();
+    auto paused = co_await pause(wait_ms, scope);
+    if (!paused) co_return paused.take_error();
+  }
+}
+
+Task<Result<AsyncResponse>> Caller::send(const Request& request, Cancellation* scope) {
+  if (request.url.scheme != "http" && request.url.scheme != "https")
+    co_return make_error(Code::kInvalid, "{} is not an http address", request.url.text());
+  Neighbours* const neighbours = neighbours_for(request);
+  if (neighbours == nullptr) co_return co_await send_following(request, Haste::kPatient, scope);
+  const bool alone = neighbours->order(request.url, request.preferred).size() == 1;
+  auto sending =
+      alone ? send_following(request, Haste::kPatient, scope) : send_somewhere(request, *neighbours, scope);
+  auto response = co_await std::move(sending);
+  const std::string* where = response ? response->find_header(kWhereHeader) : nullptr;
+  if (where != nullptr && request.url.query.empty()) neighbours->learn(request.url, *where);
+  co_return response;
 }
 
 }  // namespace millrace::net

@@ -24,8 +24,9 @@ class Client::Blocking final : public Caller {
     co_return make_error(Code::kUnavailable, "all {} connections to {} are in use",
                          options_.connections_per_host, place);
   }
-  Task<Result<std::unique_ptr<Stream>>> open(const Url& url, Cancellation*) override {
-    return connect_to({url.host, port_of(url)}, tls_for(url), options_.timeouts,
+  Task<Result<std::unique_ptr<Stream>>> open(const Url& url, const Timeouts& timeouts,
+                                             Cancellation*) override {
+    return connect_to({url.host, port_of(url)}, tls_for(url), timeouts,
                       {nullptr, nullptr, nullptr, options_.lifeline});
   }
 };

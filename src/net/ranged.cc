@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "base/number.h"
+#include "net/neighbours.h"
 
 namespace millrace::net {
 
@@ -56,10 +57,12 @@ Status RangedReader::request(std::vector<HeaderField> headers) {
   Request request;
   request.url = url_;
   request.headers = std::move(headers);
-  if (position_ > 0 || range_.size) {
+  aim(request);
+  std::optional<uint64_t> end = cell_end_;
+  if (!end && range_.size) end = range_.offset + *range_.size;
+  if (position_ > 0 || end) {
     request.headers.emplace_back(
-        "range", range_.size ? fmt::format("bytes={}-{}", position_, range_.offset + *range_.size - 1)
-                             : fmt::format("bytes={}-", position_));
+        "range", end ? fmt::format("bytes={}-{}", position_, *end - 1) : fmt::format("bytes={}-", position_));
   }
   // Weak tags may not be used in If-Match; they are compared in the answer.
   if (!etag_.empty() && !etag_.starts_with("W/")) request.headers.emplace_back("if-match", etag_);
@@ -67,6 +70,24 @@ Status RangedReader::request(std::vector<HeaderField> headers) {
   if (response.status() == 412 && !etag_.empty()) return changed(url_);
   if (!response.is_success()) return answer_error(request, response);
   return take_answer(std::move(response));
+}
+
+void RangedReader::aim(Request& request) {
+  cell_end_.reset();
+  Neighbours* const neighbours = client_.options().neighbours.get();
+  if (neighbours == nullptr || !url_.query.empty()) return;
+  const auto where = neighbours->find(url_);
+  if (where == nullptr) return;
+  request.preferred = where->holders_of(position_);
+  const auto border = where->cell_end(position_);
+  const std::optional<uint64_t> end = range_.size ? range_.offset + *range_.size : object_size_;
+  if (border && (!end || *border < *end)) cell_end_ = border;
+}
+
+void RangedReader::leave_cell() {
+  response_->finish();
+  response_.reset();
+  cell_end_.reset();
 }
 
 Status RangedReader::take_answer(Response response) {
@@ -130,12 +151,14 @@ Result<size_t> RangedReader::read_some(std::span<std::byte> into) {
     into = into.first(std::min<uint64_t>(into.size(), left));
   }
   if (into.empty()) return size_t{0};
-  // A skip has left no answer to read from.
+  if (response_ && cell_end_ == position_) leave_cell();
+  // A skip or the end of a cell has left no answer to read from.
   if (!response_) {
     if (!answered_ || (object_size_ && position_ >= *object_size_)) return size_t{0};
     MR_TRY(request());
   }
   while (true) {
+    if (cell_end_) into = into.first(std::min<uint64_t>(into.size(), *cell_end_ - position_));
     auto got = response_->read_some(into);
     if (got && *got > 0) {
       position_ += *got;

@@ -1,7 +1,8 @@
 // RangedReader: an object, or a stretch of one, as a stream that survives cut connections.
 //
 // After a cut it goes on at the byte where it stopped, and only with the same version of the object: the
-// entity tag and the length must not have changed. One thread.
+// entity tag and the length must not have changed. Of an object whose cells lie on several nodes of a
+// cluster, each cell is asked for where it lies. One thread.
 #pragma once
 
 #include <cstdint>
@@ -57,6 +58,9 @@ class RangedReader {
   Status take_whole(Response& response);
   Status take_part(Response& response);
   Status mend(Error failure);
+  // Where the next request ends, if not at the end of the range; whom to ask goes into the request.
+  void aim(Request& request);
+  void leave_cell();
 
   Client& client_;
   const Url url_;
@@ -66,6 +70,7 @@ class RangedReader {
   std::optional<uint64_t> object_size_;
   std::vector<HeaderField> headers_;
   std::optional<Response> response_;
+  std::optional<uint64_t> cell_end_;  // what comes behind is asked for elsewhere
   bool answered_ = false;
   int resumes_ = 0;
 };

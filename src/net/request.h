@@ -41,6 +41,8 @@ struct Request {
   std::vector<HeaderField> headers;  // lower-case names
   RequestBody body = std::string_view();
   Repeat repeat = Repeat::kAuto;
+  // host:port of those who are asked before the host of the address, best first (net/neighbours.h).
+  std::vector<std::string> preferred;
 };
 bool may_repeat(const Request& request);
 

@@ -188,6 +188,8 @@ net::Task<Status> tell_ready(Call& call, const Administered& parts) {
     co_return co_await call.refuse(std::move(refusal));
   }
   Json json = {{"ready", true}};
+  // Whoever changes the keys looks here for whether they are in force.
+  if (parts.cluster) json["keys_revision"] = parts.cluster->keys.revision();
   if (!readiness.missing.empty()) json["missing"] = readiness.missing;
   co_return co_await call.send_json(json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
 }

@@ -11,6 +11,7 @@
 #include "cluster/http_peers.h"
 #include "cluster/member.h"
 #include "cluster/registry.h"
+#include "node/cluster_keys.h"
 
 namespace millrace::node {
 
@@ -20,6 +21,7 @@ struct JoinedCluster {
   cluster::Member& member;
   cluster::HttpPeers& links;
   cluster::Cluster& cluster;
+  const ClusterKeys& keys;
 };
 
 // The cluster as this node knows it. Never waits.

@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "cluster/open_registry.h"
+#include "node/keys.h"
 #include "store/reasons.h"
 
 namespace millrace::node {
@@ -88,7 +89,7 @@ ClusterPart::ClusterPart(const Config& config, store::LocalStore& store, Log& lo
       callers_(static_cast<unsigned>(config.workers)) {}
 
 Result<std::unique_ptr<ClusterPart>> ClusterPart::start(const Config& config, store::LocalStore& store,
-                                                        Log& log) {
+                                                        Log& log, const Keys& keys) {
   std::unique_ptr<ClusterPart> part(new ClusterPart(config, store, log));
   if (const auto own = store.objects().buckets(); !own.empty()) {
     return make_error(Code::kInvalid, "{} holds bucket {} of a node alone, which a cluster does not see",
@@ -97,6 +98,8 @@ Result<std::unique_ptr<ClusterPart>> ClusterPart::start(const Config& config, st
             "join with an empty --data, then copy: millrace cp from this node, started without --registry");
   }
   MR_TRY(store.slices().prepare());
+  part->registry_ = MR_TRY(cluster::open_registry(config.registry));
+  MR_TRY(part->bring_keys(keys).within("the keys of the cluster at " + config.registry));
   MR_TRY(part->join());
   MR_TRY(part->wire());
   return part;
@@ -112,8 +115,23 @@ std::vector<cluster::MapDrive> ClusterPart::drives_in_service() const {
   return drives;
 }
 
+Status ClusterPart::bring_keys(const Keys& keys) {
+  keys_ = std::make_unique<ClusterKeys>(*registry_);
+  const bool is_new = MR_TRY(load_cluster(config_)).empty();
+  const auto standing = is_new ? ClusterKeys::Standing::kNew : ClusterKeys::Standing::kMember;
+  MR_TRY(keys_->begin(*keys.own, standing, keys.check));
+  if (!keys.own->empty() && encode_keys(*keys.own) != encode_keys(*keys_->current()))
+    log_.info("the keys of the cluster count, the node's own key file does not", "file",
+              key_file_path(config_.data));
+  return {};
+}
+
+Status ClusterPart::refresh() {
+  MR_TRY(buckets_->refresh());
+  return keys_->refresh();
+}
+
 Status ClusterPart::join() {
-  registry_ = MR_TRY(cluster::open_registry(config_.registry));
   buckets_ = std::make_unique<cluster::ClusterBuckets>(*registry_);
   cluster::MemberOptions options;
   options.node = store_.node_id();
@@ -167,18 +185,20 @@ Status ClusterPart::wire() {
       peer_options());
   cluster_ =
       std::make_unique<cluster::Cluster>(cluster::Surroundings{*strand_, *peers_, *membership_, *shelf_},
-                                         store_.slices(), workers_, [this] { return buckets_->refresh(); });
-  objects_ = std::make_unique<cluster::ClusterObjects>(*cluster_, *buckets_, callers_);
+                                         store_.slices(), workers_, [this] { return refresh(); });
+  objects_ = std::make_unique<cluster::ClusterObjects>(
+      *cluster_, *buckets_, callers_, [this](uint32_t node) { return peers_->answers(node); });
   service_ = std::make_unique<cluster::PeerService>(
       secret, member_->self(), store_.memory().documents,
       [this](cluster::Request request, store::Done<cluster::Reply> done) {
         cluster_->handle(std::move(request), std::move(done));
       });
-  bucket_reader_.start(60s, [this] {
-    if (const Status read = buckets_->refresh(); !read)
-      log_.warn("the buckets cannot be read from the registry", "error", read.error().message());
+  reader_.start(60s, [this] {
+    if (const Status read = refresh(); !read)
+      log_.warn("buckets and keys cannot be read from the registry", "error", read.error().message());
   });
-  watch_ = registry_->watch("buckets/", [this] { bucket_reader_.wake(); });
+  bucket_watch_ = registry_->watch("buckets/", [this] { reader_.wake(); });
+  key_watch_ = registry_->watch(std::string(kKeysEntry), [this] { reader_.wake(); });
   drive_watch_.start(1s, [this] { member_->set_drives(drives_in_service()); });
   return {};
 }
@@ -193,8 +213,9 @@ void ClusterPart::stop() {
   callers_.stop();
   workers_.stop();
   drive_watch_.stop();
-  watch_.reset();
-  bucket_reader_.stop();
+  bucket_watch_.reset();
+  key_watch_.reset();
+  reader_.stop();
   threads_.stop();
   if (member_) member_->leave();
   if (strand_) strand_->stop();

@@ -3,6 +3,7 @@
 // It joins by the registry that the settings name, keeps the lease, and serves the objects of all nodes.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -20,6 +21,7 @@
 #include "cluster/registry.h"
 #include "cluster/slice_shelf.h"
 #include "node/administration.h"
+#include "node/cluster_keys.h"
 #include "node/config.h"
 #include "store/local_store.h"
 
@@ -30,15 +32,23 @@ Status check_alone(const Config& config);
 
 class ClusterPart {
  public:
-  // Joins; waits until the node has a place in the map, its lease, and the buckets. The store outlives it.
-  static Result<std::unique_ptr<ClusterPart>> start(const Config& config, store::LocalStore& store, Log& log);
+  // The keys of the node's own file, and what must hold of those that count.
+  struct Keys {
+    std::shared_ptr<const gateway::KeyRing> own;
+    std::function<Status(const gateway::KeyRing&)> check;
+  };
+  // Joins; waits until the node has a place in the map, its lease, keys and buckets. The store outlives it.
+  static Result<std::unique_ptr<ClusterPart>> start(const Config& config, store::LocalStore& store, Log& log,
+                                                    const Keys& keys);
   ~ClusterPart();
   // After everyone who uses objects() and administered().
   void stop();
 
   store::Objects& objects() { return *objects_; }
+  gateway::KeySource& keys() { return *keys_; }
   Administered administered() {
-    return {store_, *objects_, service_.get(), JoinedCluster{*registry_, *member_, *peers_, *cluster_}};
+    return {store_, *objects_, service_.get(),
+            JoinedCluster{*registry_, *member_, *peers_, *cluster_, *keys_}};
   }
   const cluster::Member& member() const { return *member_; }
 
@@ -47,9 +57,12 @@ class ClusterPart {
   class NodeMembership;
 
   ClusterPart(const Config& config, store::LocalStore& store, Log& log);
+  Status bring_keys(const Keys& keys);
   Status join();
   Status wait_for_place();
   Status wire();
+  // Buckets and keys, from the registry.
+  Status refresh();
   std::vector<cluster::MapDrive> drives_in_service() const;
 
   const Config& config_;
@@ -58,6 +71,7 @@ class ClusterPart {
   Workers workers_;  // wait for drives
   Workers callers_;  // wait for nodes
   std::unique_ptr<cluster::Registry> registry_;
+  std::unique_ptr<ClusterKeys> keys_;
   std::unique_ptr<cluster::Member> member_;
   cluster::MemberThreads threads_;
   std::unique_ptr<cluster::ClusterBuckets> buckets_;
@@ -68,9 +82,10 @@ class ClusterPart {
   std::unique_ptr<cluster::Cluster> cluster_;
   std::unique_ptr<cluster::ClusterObjects> objects_;
   std::unique_ptr<cluster::PeerService> service_;
-  std::unique_ptr<cluster::Watch> watch_;  // of the buckets
+  std::unique_ptr<cluster::Watch> bucket_watch_;
+  std::unique_ptr<cluster::Watch> key_watch_;
   Background drive_watch_;
-  Background bucket_reader_;
+  Background reader_;  // of buckets and keys
   bool stopped_ = false;
 };
 

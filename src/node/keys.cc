@@ -50,33 +50,40 @@ Json key_to_json(const Key& key) {
 
 }  // namespace
 
-Result<KeyRing> load_keys(const std::string& path) {
+std::string encode_keys(const KeyRing& ring) {
+  Json keys = Json::array();
+  for (const Key& key : ring.keys()) keys.push_back(key_to_json(key));
+  return Json{{"keys", keys}}.dump(2) + "\n";
+}
+
+Result<KeyRing> decode_keys(const std::string& text, const std::string& place) {
   KeyRing ring;
+  try {
+    const Json json = Json::parse(text);
+    for (const Json& key : json.at("keys")) ring.add(key_from_json(key));
+  } catch (const nlohmann::json::exception&) {
+    // The library's message quotes the text around the mistake, which may be a secret.
+    return make_error(Code::kCorrupt, "keys {} is not a valid key file", place)
+        .with_hint("restore it from a backup, or make new keys");
+  }
+  return ring;
+}
+
+Result<KeyRing> load_keys(const std::string& path) {
   struct stat found{};
   if (::stat(path.c_str(), &found) != 0) {
-    if (errno == ENOENT) return ring;
+    if (errno == ENOENT) return KeyRing();
     return make_system_error(errno, "keys " + path);
   }
   if ((found.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
     return make_error(Code::kDenied, "keys {} can be read by other users", path)
         .with_hint("chmod 600 " + path);
   }
-  const std::string text = MR_TRY(read_file(path, kMaxFileBytes));
-  try {
-    const Json json = Json::parse(text);
-    for (const Json& key : json.at("keys")) ring.add(key_from_json(key));
-  } catch (const nlohmann::json::exception&) {
-    // The library's message quotes the text around the mistake, which may be a secret.
-    return make_error(Code::kCorrupt, "keys {} is not a valid key file", path)
-        .with_hint("restore it from a backup, or make new keys");
-  }
-  return ring;
+  return decode_keys(MR_TRY(read_file(path, kMaxFileBytes)), path);
 }
 
 Status save_keys(const std::string& path, const KeyRing& ring) {
-  Json keys = Json::array();
-  for (const Key& key : ring.keys()) keys.push_back(key_to_json(key));
-  return write_secret_file(path, Json{{"keys", keys}}.dump(2) + "\n");
+  return write_secret_file(path, encode_keys(ring));
 }
 
 Result<KeyRing> edit_keys(const std::string& path, const std::function<Status(KeyRing&)>& change) {

@@ -17,6 +17,10 @@ namespace millrace::node {
 
 std::string key_file_path(const std::string& state_directory);
 
+// The content of the key file. `place` is where it was, for messages.
+std::string encode_keys(const gateway::KeyRing& ring);
+Result<gateway::KeyRing> decode_keys(const std::string& text, const std::string& place);
+
 Result<gateway::KeyRing> load_keys(const std::string& path);  // a missing file is an empty ring
 Status save_keys(const std::string& path, const gateway::KeyRing& ring);
 // Loads, changes and saves under a lock: of several who change it at once none undoes what another did.

@@ -25,7 +25,8 @@ Status check_exposure(const net::ListenAddress& listen, const gateway::KeyRing& 
   if (listen.is_loopback() || !ring.empty() || config.insecure) return {};
   return make_error(Code::kDenied, "{} can be reached from other machines, and there are no keys",
                     listen.text())
-      .with_hint(fmt::format("millrace keys create --data {} --admin, or --insecure to let everyone in",
+      .with_hint(fmt::format("millrace keys create --data {} --admin (of a cluster: --registry instead of "
+                             "--data), or --insecure to let everyone in",
                              config.data));
 }
 
@@ -53,9 +54,10 @@ Result<std::unique_ptr<Node>> Node::start(const Config& config, Log& log) {
   node->keys_ = MR_TRY(KeyFile::open(key_file_path(config.data), [&log](const Error& error) {
     log.warn("the changed keys cannot be used: the last ones stay", "error", error.message());
   }));
-  const std::shared_ptr<const gateway::KeyRing> ring = node->keys_->current();
-  MR_TRY(check_exposure(node->listen_, *ring, config));
-  node->open_ = ring->empty();
+  const auto check = [&](const gateway::KeyRing& ring) {
+    return check_exposure(node->listen_, ring, config);
+  };
+  if (config.registry.empty()) MR_TRY(check(*node->keys_->current()));
   const net::CertificatePaths paths = MR_TRY(find_certificates(config));
   if (!paths.certificate.empty()) {
     node->certificates_ = MR_TRY(net::CertificateFiles::open(
@@ -64,7 +66,10 @@ Result<std::unique_ptr<Node>> Node::start(const Config& config, Log& log) {
   }
   node->store_ = MR_TRY(store::LocalStore::open(config.store_options(), log));
   if (config.registry.empty()) MR_TRY(check_alone(config));
-  if (!config.registry.empty()) node->cluster_ = MR_TRY(ClusterPart::start(config, *node->store_, log));
+  if (!config.registry.empty())
+    node->cluster_ = MR_TRY(ClusterPart::start(config, *node->store_, log, {node->keys_->current(), check}));
+  gateway::KeySource& keys = node->cluster_ ? node->cluster_->keys() : *node->keys_;
+  node->open_ = keys.current()->empty();
   store::Objects& objects = node->cluster_ ? node->cluster_->objects() : node->store_->objects();
   node->workers_ = std::make_unique<Workers>(static_cast<unsigned>(config.workers));
   node->movers_ = std::make_unique<Workers>(static_cast<unsigned>(config.workers));
@@ -80,8 +85,7 @@ Result<std::unique_ptr<Node>> Node::start(const Config& config, Log& log) {
                                    config.short_names ? store::NameRule::kShort : store::NameRule::kS3};
   const gateway::GatewayOptions options{config.insecure, node->listen_.is_loopback(), config.access_log,
                                         config.domains};
-  node->gateway_ =
-      std::make_unique<gateway::Gateway>(services, *node->keys_, *node->administration_, options);
+  node->gateway_ = std::make_unique<gateway::Gateway>(services, keys, *node->administration_, options);
   net::ServerOptions server;
   server.listen = node->listen_;
   server.threads = static_cast<unsigned>(config.threads);

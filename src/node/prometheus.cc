@@ -98,6 +98,12 @@ void add_cluster(Families& families, const JoinedCluster& joined) {
   gauge("epoch", "Number of the newest map that this node knows", map->epoch());
   gauge("has_lease", "1 while this node may act", member.has_lease() ? 1 : 0);
   gauge("leader", "1 where this node leads the cluster", member.is_leader() ? 1 : 0);
+  const auto counter = [&](const std::string& name, const std::string& help, uint64_t value) {
+    families.add("millrace_requests_" + name, help, MetricType::Counter, {}, static_cast<double>(value));
+  };
+  const cluster::ReadCounts& reads = joined.cluster.read_counts();
+  counter("relayed_total", "Reads with bytes that other nodes had", reads.relayed);
+  counter("degraded_total", "Reads that a missing slice sent to other slices", reads.degraded);
   using State = cluster::NodeState;
   for (const State state : {State::kServing, State::kDraining, State::kAway, State::kGone}) {
     const auto count = std::ranges::count(map->nodes(), state, &cluster::MapNode::state);
@@ -136,6 +142,8 @@ std::string prometheus_text(const gateway::Meters& meters, store::Drives& drives
     families.add("millrace_request_errors_total", "Requests that failed", MetricType::Counter, client_errors,
                  static_cast<double>(reading.client_errors));
   }
+  families.add("millrace_requests_redirected_total", "Reads that were sent to the node that has the bytes",
+               MetricType::Counter, {}, static_cast<double>(meters.redirected()));
   for (const store::DriveStatus& drive : drives.status()) add_drive(families, drive);
   const store::ScrubStatus scrub = drives.scrub_status();
   families.add("millrace_scrub_bytes_total", "Bytes that the scrubber compared in this cycle",

@@ -193,6 +193,12 @@ class Objects {
   virtual void get(const std::string& bucket, const std::string& key, Done<ObjectPointer> done) = 0;
   // Of an object that find() or get() gave, and that is not inline.
   virtual std::unique_ptr<Reader> open(ObjectPointer object, Comparing comparing) = 0;
+  // Where its bytes lie, as clients are told (docs/guide/cluster.md). Empty: here, or with its record.
+  virtual std::string where(const Object& object) const = 0;
+  // Of an object that is not inline: whether these bytes are better asked for elsewhere, because none of them
+  // is here and one other node has them all. Its address, host:port.
+  virtual std::optional<std::string> find_holder(const Object& object, uint64_t offset,
+                                                 uint64_t size) const = 0;
   // The bytes of the shard index (docs/formats/shard-index.md); builds it where it is still pending.
   virtual void shard_index(ObjectPointer object, Done<std::shared_ptr<const std::string>> done) = 0;
   // Complete, or an error: whoever deletes what is not in a list would delete what is only out of sight.

@@ -129,10 +129,12 @@ ObjectHead read_head(const std::vector<net::HeaderField>& headers) {
   ObjectHead head;
   head.headers = headers;
   bool composite = false;
+  std::string whole_crc;  // said also of a part
   for (const auto& [name, value] : headers) {
     if (name == "content-length") head.size = parse_number<uint64_t>(value);
     if (name == "etag") head.etag = value;
     if (name == kCrc32cHeader) head.crc32c = value;
+    if (name == "x-millrace-crc32c") whole_crc = value;
     if (name == "x-amz-checksum-type" && value == "COMPOSITE") composite = true;
     if (name == "last-modified") {
       auto date = parse_http_date(value);
@@ -141,6 +143,7 @@ ObjectHead read_head(const std::vector<net::HeaderField>& headers) {
   }
   // A checksum of checksums says nothing about the bytes in a row.
   if (composite || head.crc32c.find('-') != std::string::npos) head.crc32c.clear();
+  if (head.crc32c.empty()) head.crc32c = std::move(whole_crc);
   return head;
 }
 

@@ -161,6 +161,7 @@ Result<Store*> Stores::open(const std::string& shown, const net::Url& endpoint,
   options.connections_per_host = kMaxConnections;
   options.credentials = credentials;
   options.lifeline = lifeline_;
+  options.neighbours = settings_.neighbours;
   auto made = std::make_unique<Store>();
   made->credentials_ = std::move(credentials);
   made->client_ = MR_TRY(net::Client::make(options));

@@ -37,6 +37,8 @@ struct Settings {
   std::string ca_file;
   net::Timeouts timeouts;
   int64_t patience_ms = net::ClientOptions().patience_ms;
+  // What is learnt of clusters; copies of the settings share it.
+  std::shared_ptr<net::Neighbours> neighbours = std::make_shared<net::Neighbours>();
 };
 Result<Settings> read_settings();
 // The settings of one section in the text of ~/.aws/credentials or ~/.aws/config.

@@ -85,8 +85,10 @@ class Node:
 
     def ask(self, method, path, body=None, headers=None, timeout=60):
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
+        # This client follows no redirects: a node of a cluster relays what it does not have.
+        headers = {"x-millrace-redirect": "no", **(headers or {})}
         try:
-            connection.request(method, path, body=body, headers=headers or {})
+            connection.request(method, path, body=body, headers=headers)
             response = connection.getresponse()
             return Answer(response, response.read())
         finally:
