@@ -8,12 +8,14 @@
 #include "base/number.h"
 #include "base/text.h"
 #include "net/digest.h"
+#include "net/poly1305.h"
 
 namespace millrace::cluster {
 
 namespace {
 
 constexpr size_t kMacDigits = 64;
+constexpr size_t kSaltBytes = 16;
 constexpr size_t kMaxHeader = 256;
 constexpr int64_t kLatestMs = 253'402'300'799'999;  // the end of the year 9999: dates have four digits
 
@@ -44,19 +46,30 @@ Status check_version(std::string_view version) {
       .with_hint("update the older of the two nodes");
 }
 
-std::string hash_of(std::string_view body) {
-  return net::to_hex(net::digest(net::DigestKind::kSha256, body));
+// The code of a head, which no two messages have in common, and a body. Bodies are many bytes: they get a key
+// of their own for a fast code, and the slow one covers that.
+std::string seal_code(const PeerSecret& secret, const std::string& head, std::string_view body) {
+  const std::string key = secret.mac("body\n" + head);
+  return net::to_hex(secret.mac(fmt::format("{}\n{}", head, net::to_hex(net::poly1305(key, body)))));
 }
 
 std::string request_mac(const PeerSecret& secret, const RequestSeal& seal, const SealedParts& parts) {
-  return secret.mac(fmt::format("{}\n{}\n{}\n{}\n{}\n{:016x}\n{}\n{}\n{}", parts.method, parts.path,
-                                seal.cluster, seal.from, seal.to, seal.process, seal.counter, seal.wall_ms,
-                                hash_of(parts.body)));
+  const std::string head =
+      fmt::format("{}\n{}\n{}\n{}\n{}\n{:016x}\n{}\n{}", parts.method, parts.path, seal.cluster, seal.from,
+                  seal.to, seal.process, seal.counter, seal.wall_ms);
+  return seal_code(secret, head, parts.body);
 }
 
-std::string reply_mac(const PeerSecret& secret, const RequestSeal& request, int status,
-                      std::string_view body) {
-  return secret.mac(fmt::format("reply\n{}\n{}\n{}", request.mac, status, hash_of(body)));
+// With a salt: a node that starts again may answer a message twice.
+struct ReplyParts {
+  const RequestSeal& request;
+  int status = 0;
+  std::string_view salt;
+  std::string_view body;
+};
+std::string reply_text(const PeerSecret& secret, const ReplyParts& parts) {
+  const std::string head = fmt::format("reply\n{}\n{}\n{}", parts.request.mac, parts.status, parts.salt);
+  return fmt::format("{} {} {}", kSealVersion, parts.salt, seal_code(secret, head, parts.body));
 }
 
 uint64_t draw_process() {
@@ -80,7 +93,7 @@ Result<PeerSecret> PeerSecret::make(std::string cluster, std::string secret) {
 }
 
 std::string PeerSecret::mac(std::string_view text) const {
-  return net::to_hex(net::hmac_sha256(secret_, text));
+  return net::hmac_sha256(secret_, text);
 }
 
 std::string RequestSeal::text() const {
@@ -131,8 +144,10 @@ Status Sealer::check_reply(const RequestSeal& request, std::string_view value, i
                            std::string_view body) const {
   if (value.empty()) return denied("the answer has none");
   if (value.size() > kMaxHeader) return denied("it is too long");
-  MR_TRY(check_version(take_word(value)));
-  if (net::equal_secrets(value, reply_mac(secret_, request, status, body))) return {};
+  std::string_view words = value;
+  MR_TRY(check_version(take_word(words)));
+  const std::string_view salt = take_word(words);
+  if (net::equal_secrets(value, reply_text(secret_, {request, status, salt, body}))) return {};
   return make_error(Code::kDenied, "peer seal: the answer is not from a node that knows the cluster's secret")
       .with_hint("compare the secrets of the two nodes, and what is between them");
 }
@@ -192,7 +207,8 @@ Status SealChecker::check(const RequestSeal& seal, const SealedParts& parts, int
 }
 
 std::string SealChecker::seal_reply(const RequestSeal& request, int status, std::string_view body) const {
-  return fmt::format("{} {}", kSealVersion, reply_mac(secret_, request, status, body));
+  const std::string salt = net::to_hex(net::random_bytes(kSaltBytes));
+  return reply_text(secret_, {request, status, salt, body});
 }
 
 size_t SealChecker::processes() const {

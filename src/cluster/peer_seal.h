@@ -19,7 +19,7 @@ namespace millrace::cluster {
 
 inline constexpr std::string_view kPeerPath = "/-/peer";
 inline constexpr std::string_view kSealHeader = "x-millrace-peer";
-inline constexpr std::string_view kSealVersion = "v1";
+inline constexpr std::string_view kSealVersion = "v2";
 inline constexpr int64_t kSealWindowMs = 15 * 60 * 1000;  // by which two nodes' clocks may differ
 inline constexpr size_t kReplayWindow = 4096;             // counters by which a message may be overtaken
 inline constexpr size_t kMaxClusterId = 64;
@@ -31,7 +31,7 @@ class PeerSecret {
   // kInvalid: an id that does not fit into a header, or a secret that could be guessed.
   static Result<PeerSecret> make(std::string cluster, std::string secret);
   const std::string& cluster() const { return cluster_; }
-  // Hex.
+  // 32 bytes.
   std::string mac(std::string_view text) const;
 
  private:

@@ -9,6 +9,7 @@
 #include "base/mutex.h"
 #include "base/random.h"
 #include "net/digest.h"
+#include "net/poly1305.h"
 
 namespace millrace::cluster {
 namespace {
@@ -43,10 +44,10 @@ TEST(PeerSealTest, AMessageOfTheClusterIsAccepted) {
 TEST(PeerSealTest, TheCodeIsWhatTheFormatSays) {
   Sealer sealer(secret(), 1);
   const RequestSeal seal = sealer.seal(2, kParts, kNow);
-  const std::string text = fmt::format("POST\n/-/peer\nc1\n1\n2\n{:016x}\n1\n{}\n{}", seal.process, kNow,
-                                       "230d8358dc8e8890b4c58deeb62912ee2f20357ae92a5cc861b98e68fe31acb5");
-  EXPECT_EQ(seal.mac, net::to_hex(net::hmac_sha256(kSecretText, text)));
-  EXPECT_EQ(seal.text(), fmt::format("v1 c1 1 2 {:016x} 1 {} {}", seal.process, kNow, seal.mac));
+  const std::string head = fmt::format("POST\n/-/peer\nc1\n1\n2\n{:016x}\n1\n{}", seal.process, kNow);
+  const std::string tag = net::poly1305(net::hmac_sha256(kSecretText, "body\n" + head), kParts.body);
+  EXPECT_EQ(seal.mac, net::to_hex(net::hmac_sha256(kSecretText, head + "\n" + net::to_hex(tag))));
+  EXPECT_EQ(seal.text(), fmt::format("v2 c1 1 2 {:016x} 1 {} {}", seal.process, kNow, seal.mac));
 }
 
 TEST(PeerSealTest, AnotherSecretIsRefused) {
@@ -179,39 +180,40 @@ TEST(PeerSealTest, AReplyBelongsToItsRequest) {
   EXPECT_FALSE(sealer.check_reply(request, seal, 200, "Reply"));
   EXPECT_FALSE(sealer.check_reply(request, "", 200, "reply"));
   EXPECT_FALSE(sealer.check_reply(request, seal + " more", 200, "reply"));
-  const std::string why = said(sealer.check_reply(request, "v2 " + seal.substr(3), 200, "reply"));
-  EXPECT_NE(why.find("version v2, this node speaks v1"), std::string::npos) << why;
+  EXPECT_NE(seal, checker.seal_reply(request, 200, "reply")) << "two answers share a key";
+  const std::string why = said(sealer.check_reply(request, "v1 " + seal.substr(3), 200, "reply"));
+  EXPECT_NE(why.find("version v1, this node speaks v2"), std::string::npos) << why;
 }
 
 TEST(PeerSealTest, HeadersThatCannotBeReadAreRefused) {
   const std::string mac(64, 'a');
-  const std::string good = "v1 c1 1 2 00000000000000ff 3 1790000000000 " + mac;
+  const std::string good = "v2 c1 1 2 00000000000000ff 3 1790000000000 " + mac;
   ASSERT_TRUE(parse_request_seal(good));
   EXPECT_EQ(parse_request_seal(good)->text(), good);
   for (const std::string& bad : {
            std::string(""),
-           std::string("v1"),
+           std::string("v2"),
            good + " ",
            good + " more",
            " " + good,
            good.substr(0, good.size() - 1),
-           "v1  1 2 00000000000000ff 3 1790000000000 " + mac,
-           "v1 c1 -1 2 00000000000000ff 3 1790000000000 " + mac,
-           "v1 c1 1 4294967296 00000000000000ff 3 1790000000000 " + mac,
-           "v1 c1 1 2 ff 3 1790000000000 " + mac,
-           "v1 c1 1 2 00000000000000ff 0 1790000000000 " + mac,
-           "v1 c1 1 2 00000000000000ff 3 -1 " + mac,
-           "v1 c1 1 2 00000000000000ff 3 9223372036854775807 " + mac,
-           "v1 c1 1 2 00000000000000ff 3 1790000000000 " + std::string(64, 'A'),
-           "v1 " + std::string(300, 'c') + " 1 2 00000000000000ff 3 1790000000000 " + mac,
+           "v2  1 2 00000000000000ff 3 1790000000000 " + mac,
+           "v2 c1 -1 2 00000000000000ff 3 1790000000000 " + mac,
+           "v2 c1 1 4294967296 00000000000000ff 3 1790000000000 " + mac,
+           "v2 c1 1 2 ff 3 1790000000000 " + mac,
+           "v2 c1 1 2 00000000000000ff 0 1790000000000 " + mac,
+           "v2 c1 1 2 00000000000000ff 3 -1 " + mac,
+           "v2 c1 1 2 00000000000000ff 3 9223372036854775807 " + mac,
+           "v2 c1 1 2 00000000000000ff 3 1790000000000 " + std::string(64, 'A'),
+           "v2 " + std::string(300, 'c') + " 1 2 00000000000000ff 3 1790000000000 " + mac,
        }) {
     const auto parsed = parse_request_seal(bad);
     ASSERT_FALSE(parsed) << bad;
     EXPECT_EQ(parsed.error().code(), Code::kDenied) << bad;
   }
-  const auto newer = parse_request_seal("v2 whatever follows");
+  const auto newer = parse_request_seal("v1 whatever follows");
   ASSERT_FALSE(newer);
-  EXPECT_NE(newer.error().message().find("version v2, this node speaks v1"), std::string::npos);
+  EXPECT_NE(newer.error().message().find("version v1, this node speaks v2"), std::string::npos);
 }
 
 TEST(PeerSealTest, AGuessableSecretOrAnIdWithBlanksIsNone) {
