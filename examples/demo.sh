@@ -77,21 +77,30 @@ run "cat batch.py"
 run "/usr/bin/python3 batch.py"
 stop_node
 
-chapter "11. Three nodes as one store: one is killed, and nothing is lost"
+chapter "11. Four nodes as one store: one is killed, nothing is lost, and the others heal it"
 first=$(/usr/bin/python3 -c 'import random; print(random.randrange(20000, 30000))')
-printf '\033[2m$ millrace --json up --nodes 3 --data cluster --listen 127.0.0.1:%s > nodes.json &\033[0m\n' "$first"
-millrace --json --quiet up --nodes 3 --data cluster --listen "127.0.0.1:$first" > nodes.json &
+printf '\033[2m$ millrace --json up --nodes 4 --set heal_after=2s --data cluster --listen 127.0.0.1:%s > nodes.json &\033[0m\n' "$first"
+millrace --json --quiet up --nodes 4 --set heal_after=2s --data cluster --listen "127.0.0.1:$first" > nodes.json &
 node=$!
 trap 'kill -TERM $node 2>/dev/null; wait $node 2>/dev/null || true' EXIT
 until [ -s nodes.json ]; do kill -0 $node; done
-one="http://127.0.0.1:$first" two="http://127.0.0.1:$((first + 1))"
-run "millrace mb $one/train --redundancy 2+1"
+one="http://127.0.0.1:$first"
+run "millrace mb $one/train --redundancy copies=2"
 run "millrace put shuffled-000000.tar $one/train/"
-run "millrace cluster where $two/train/shuffled-000000.tar"
-victim=$(/usr/bin/python3 -c 'import json; print(json.load(open("nodes.json"))["nodes"][0]["pid"])')
+run "millrace cluster where $one/train/shuffled-000000.tar"
+# A node that has a copy is killed, and another one is asked.
+read -r lost victim other <<< "$(millrace --json cluster where $one/train/shuffled-000000.tar | /usr/bin/python3 -c '
+import json, sys
+lost = json.load(sys.stdin)["slots"][0]["address"]
+nodes = json.load(open("nodes.json"))["nodes"]
+print(lost, *(node["pid"] for node in nodes if node["url"].endswith(lost)), next(node["url"] for node in nodes if not node["url"].endswith(lost)))')"
 run "kill -9 $victim"
-run "millrace cat $two/train/shuffled-000000.tar | cmp - shuffled-000000.tar && echo 'every byte is there'"
-run "millrace cluster status $two"
+run "millrace cat $other/train/shuffled-000000.tar | cmp - shuffled-000000.tar && echo 'every byte is there'"
+until millrace --json cluster where $other/train/shuffled-000000.tar > where.json && ! grep -q "$lost" where.json; do
+  kill -0 $node && sleep 0.2
+done
+run "millrace cluster where $other/train/shuffled-000000.tar"
+run "millrace cluster status $other"
 stop_node
 
 chapter "12. The bottleneck, before anything is bought"

@@ -14,6 +14,7 @@ namespace millrace {
 struct Target {
   uint64_t id = 0;      // a hash
   double weight = 1.0;  // a capacity, above zero
+  bool operator==(const Target&) const = default;
 };
 
 // Of an object's name.

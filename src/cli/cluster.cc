@@ -122,7 +122,7 @@ void add_cluster(CLI::App& app, Shell& shell) {
   status_verb->footer(
       "Examples:\n  millrace cluster status\n  millrace --json cluster status http://10.0.0.2:9400");
   const auto [drain_verb, drain_flags] =
-      add("drain", "Give a node no new objects; it serves what it holds", drain);
+      add("drain", "Move what a node holds to others, and give it no new objects", drain);
   add_node(*drain_verb, *drain_flags, shell);
   drain_verb->footer("Example:\n  millrace cluster drain 3 http://10.0.0.1:9400");
   const auto [remove_verb, remove_flags] =
@@ -149,6 +149,7 @@ void add_cluster(CLI::App& app, Shell& shell) {
   where_verb->footer(
       "Examples:\n  millrace cluster where mr://train/train-000000.tar\n"
       "  millrace cluster where http://10.0.0.1:9400/train/train-000000.tar");
+  add_cluster_verify(*cluster, shell);
 }
 
 }  // namespace millrace::cli

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/text.h"
 #include "base/units.h"
 
 namespace millrace::cli {
@@ -70,8 +71,45 @@ std::string answers_text(const Json& cluster, const Json& node) {
   return "-";
 }
 
+uint64_t number_of(const Json& node, const char* name) {
+  const auto progress = node.find("progress");
+  return progress == node.end() ? 0 : progress->value(name, uint64_t{0});
+}
+
+// What is to be healed and moved, and how far that is.
+std::string healing_text(const Json& cluster) {
+  const auto sum = [&](const char* name) {
+    uint64_t total = 0;
+    for (const Json& node : cluster.at("nodes")) total += number_of(node, name);
+    return total;
+  };
+  const uint64_t below = sum("below_redundancy");
+  const uint64_t floor = sum("below_floor");
+  const uint64_t bytes = sum("bytes_to_move");
+  const uint64_t rate = sum("bytes_per_second");
+  const uint64_t objects = sum("objects");
+  std::string text = fmt::format("{} {}", objects, objects == 1 ? "object" : "objects");
+  if (below > 0) text += fmt::format(", {} below their redundancy, {} to make", below, format_bytes(bytes));
+  if (floor > 0) text += fmt::format(", {} below their floor", floor);
+  if (rate > 0) text += fmt::format("; {}/s, about {} s left", format_bytes(rate), bytes / rate + 1);
+  return text + "\n";
+}
+
+std::string problem_text(const Json& node) {
+  const auto progress = node.find("progress");
+  const std::string problem = progress == node.end() ? "" : text_of(*progress, "problem");
+  if (problem.empty()) return "";
+  return fmt::format("node {} has {} keys not in order yet, for example {}\n",
+                     node.at("number").get<uint32_t>(), number_of(node, "failures"), problem);
+}
+
+// Whether a walk by the newest map has counted what the node holds.
+bool is_counted(const Json& cluster, const Json& node) {
+  return number_of(node, "clean") == cluster.at("epoch").get<uint64_t>();
+}
+
 // What to do about one node; empty: nothing.
-std::string advice(const Json& node, int64_t now_ms) {
+std::string advice(const Json& cluster, const Json& node, int64_t now_ms) {
   const auto number = node.at("number").get<uint32_t>();
   const std::string state = text_of(node, "state");
   if (state == "away") {
@@ -81,9 +119,11 @@ std::string advice(const Json& node, int64_t now_ms) {
         number, age(node, now_ms), number);
   }
   if (state == "draining") {
-    return fmt::format(
-        "node {} drains: it gets no new objects, and what it holds stays there until it is written again\n",
-        number);
+    const uint64_t slices = number_of(node, "slices");
+    if (slices == 0 && !is_counted(cluster, node)) return fmt::format("node {} drains\n", number);
+    if (slices == 0)
+      return fmt::format("node {} drains and is empty: millrace cluster remove {}\n", number, number);
+    return fmt::format("node {} drains: {} slices are still there\n", number, slices);
   }
   return "";
 }
@@ -112,14 +152,14 @@ std::string cluster_text(const Json& cluster, int64_t now_ms) {
     rows.push_back({fmt::format("{}{}", node.at("number").get<uint32_t>(), leads ? " (leads)" : ""),
                     text_of(node, "address"), or_dash(text_of(node, "zone")), state,
                     or_dash(age(node, now_ms)), drives_text(node.at("drives")), answers_text(cluster, node)});
-    todo += advice(node, now_ms) + drive_advice(node);
+    todo += advice(cluster, node, now_ms) + drive_advice(node) + problem_text(node);
   }
   const Json& leader = cluster.at("led_by");
   std::string text = fmt::format(
       "cluster {}  epoch {}  {}{}\n", text_of(cluster, "cluster"), cluster.at("epoch").get<uint32_t>(),
       leader.is_null() ? "nobody leads" : fmt::format("led by node {}", leader.get<uint32_t>()),
       removed == 0 ? "" : fmt::format("  {} removed", removed));
-  text += table(rows);
+  text += table(rows) + healing_text(cluster);
   if (!cluster.at("has_lease").get<bool>()) {
     const std::string problem = text_of(cluster, "problem");
     todo += fmt::format("node {} has no lease and may not act{}: can it reach the registry?\n",
@@ -128,7 +168,20 @@ std::string cluster_text(const Json& cluster, int64_t now_ms) {
   return text + (todo.empty() ? "all nodes serve: nothing to do\n" : todo);
 }
 
-std::string where_text(const Json& where) {
+namespace {
+
+// "3 copies", or "4+2 in cells of 1 MiB".
+std::string spread_text(const Json& where) {
+  const auto k = where.at("k").get<size_t>();
+  const size_t slots = where.at("slots").size();
+  const auto cell = where.at("cell").get<uint64_t>();
+  return (k == 1 ? fmt::format("{} {}", slots, slots == 1 ? "copy" : "copies")
+                 : fmt::format("{}+{}", k, where.at("m").get<size_t>())) +
+         (cell == 0 ? "" : fmt::format(" in cells of {}", format_bytes(cell)));
+}
+
+// A table of the slots, and whether enough of them can be reached.
+std::string slots_text(const Json& where) {
   const auto k = where.at("k").get<size_t>();
   const Json& slots = where.at("slots");
   std::vector<Row> rows = {{"slot", "kind", "node", "address", "zone", "node is", "drive", "drive is"}};
@@ -142,17 +195,39 @@ std::string where_text(const Json& where) {
   }
   const auto alive = static_cast<size_t>(
       std::ranges::count_if(slots, [](const Json& slot) { return slot.at("alive").get<bool>(); }));
-  const auto cell = where.at("cell").get<uint64_t>();
-  std::string text = fmt::format(
-      "{}/{}  {}  {}{}  home: node {}\n", text_of(where, "bucket"), text_of(where, "key"),
-      format_bytes(where.at("size").get<uint64_t>()),
-      k == 1 ? fmt::format("{} {}", slots.size(), slots.size() == 1 ? "copy" : "copies")
-             : fmt::format("{}+{}", k, where.at("m").get<size_t>()),
-      cell == 0 ? "" : fmt::format(" in cells of {}", format_bytes(cell)), where.at("home").get<uint32_t>());
-  text += table(rows);
-  return text + fmt::format("{} of {} can be reached, and {} {} needed{}\n", alive, slots.size(), k,
-                            k == 1 ? "is" : "are",
-                            alive < k ? ": the object cannot be read until a node returns" : "");
+  return table(rows) + fmt::format("{} of {} can be reached, and {} {} needed{}\n", alive, slots.size(), k,
+                                   k == 1 ? "is" : "are",
+                                   alive < k ? ": the object cannot be read until a node returns" : "");
+}
+
+}  // namespace
+
+std::string where_text(const Json& where) {
+  const std::string size = format_bytes(where.at("size").get<uint64_t>());
+  const std::string name = fmt::format("{}/{}  {}", text_of(where, "bucket"), text_of(where, "key"), size);
+  const std::string home = fmt::format("home: node {}", where.at("home").get<uint32_t>());
+  if (!where.contains("parts"))
+    return fmt::format("{}  {}  {}\n{}", name, spread_text(where), home, slots_text(where));
+  const Json& parts = where.at("parts");
+  std::string text = fmt::format("{}  in {} parts  {}\nits record: {}\n{}", name, parts.size(), home,
+                                 spread_text(where), slots_text(where));
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const std::string part_size = format_bytes(parts[i].at("size").get<uint64_t>());
+    text += fmt::format("part {}: {}  {}\n{}", i + 1, part_size, spread_text(parts[i]), slots_text(parts[i]));
+  }
+  return text;
+}
+
+std::string finding_text(const Json& finding) {
+  std::string text = fmt::format("{}: {}", text_of(finding, "found"), text_of(finding, "bucket"));
+  if (finding.contains("key")) text += "/" + printable(text_of(finding, "key"));
+  if (finding.contains("of")) text += fmt::format(" (of {})", printable(text_of(finding, "of")));
+  if (finding.contains("slot")) text += fmt::format(" slot {}", finding.at("slot").get<unsigned>());
+  if (finding.contains("block")) text += fmt::format(" block {}", finding.at("block").get<uint64_t>());
+  if (finding.contains("node"))
+    text += fmt::format(" on node {} ({}) drive {}", finding.at("node").get<uint32_t>(),
+                        text_of(finding, "address"), text_of(finding, "drive"));
+  return text + ": " + text_of(finding, "why");
 }
 
 }  // namespace millrace::cli

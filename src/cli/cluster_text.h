@@ -12,5 +12,7 @@ namespace millrace::cli {
 std::string cluster_text(const Json& cluster, int64_t now_ms);
 // Of GET /-/cluster/where: a table of the slices, and whether enough of them can be reached.
 std::string where_text(const Json& where);
+// Of POST /-/cluster/verify: a line about one finding.
+std::string finding_text(const Json& finding);
 
 }  // namespace millrace::cli

@@ -75,6 +75,8 @@ void add_dry_run(CLI::App& verb, Shell& shell);
 void add_alias(CLI::App& app, Shell& shell);
 void add_bucket(CLI::App& app, Shell& shell);
 void add_cluster(CLI::App& app, Shell& shell);
+// Of millrace cluster.
+void add_cluster_verify(CLI::App& cluster, Shell& shell);
 void add_completion(CLI::App& app, Shell& shell);
 void add_config(CLI::App& app, Shell& shell);
 void add_drives(CLI::App& app, Shell& shell);

@@ -17,10 +17,30 @@ Cluster::Cluster(Surroundings around, store::Slices& slices, Workers& workers,
       workers_(workers),
       refresh_(std::move(refresh)),
       protocol_(around),
-      service_(slices, workers, [this](DriveId drive, ObjectName name, Prepared slice, Done<void> done) {
-        around_.strand.post(
-            [this, drive, name, slice, done] { protocol_.holder().enter(drive, name, slice, done); });
-      }) {}
+      service_(slices, workers,
+               [this](DriveId drive, ObjectName name, Prepared slice, Done<void> done) {
+                 around_.strand.post([this, drive, name, slice, done] {
+                   protocol_.holder().enter(drive, name, slice, done);
+                 });
+               }),
+      builder_(*this) {}
+
+void Cluster::start_walking(const WalkerOptions& options, const MenderOptions& mending) {
+  around_.strand.post([this, options, mending] {
+    protocol_.mender().set_builder(builder_, mending);
+    protocol_.mender().adopt_map();
+    protocol_.walker().start(options);
+  });
+}
+
+void Cluster::stop_building() {
+  builder_.stop();
+  service_.stop();
+}
+
+void Cluster::rebuild(SliceBuilder::Order order, Done<uint64_t> done) {
+  builder_.build(std::move(order), std::move(done));
+}
 
 void Cluster::handle(Request request, Done<Reply> done) {
   if (auto* append = std::get_if<AppendRequest>(&request))
@@ -33,6 +53,9 @@ void Cluster::handle(Request request, Done<Reply> done) {
     if (Status acts = check_list(*list); !acts) return done(acts.take_error());
     return service_.list(std::move(*list), std::move(done));
   }
+  if (auto* verify = std::get_if<VerifyRequest>(&request))
+    return service_.verify(std::move(*verify), std::move(done));
+  if (std::holds_alternative<ProgressRequest>(request)) return done(Reply(ProgressReply{progress()}));
   if (std::holds_alternative<RefreshRequest>(request)) {
     return store::run_on<Reply>(
         workers_,
@@ -47,6 +70,12 @@ void Cluster::handle(Request request, Done<Reply> done) {
   around_.strand.post([this, shared, done = std::move(done)]() mutable {
     protocol_.handle(std::move(*shared), std::move(done));
   });
+}
+
+Progress Cluster::progress() const {
+  Progress progress = protocol_.walker().progress();
+  protocol_.mender().add_counts(progress);
+  return progress;
 }
 
 Status Cluster::check_list(const ListRequest& request) const {
@@ -68,6 +97,10 @@ void Cluster::call(uint32_t node, Request request, Done<Reply> done) {
 
 void Cluster::adopt_map() {
   around_.strand.post([this] { protocol_.adopt_map(); });
+}
+
+void Cluster::on_replaced(Home::Replaced replaced) {
+  around_.strand.post([this, replaced = std::move(replaced)] { protocol_.home().on_replaced(replaced); });
 }
 
 void Cluster::find(ObjectName name, Done<std::optional<FoundObject>> done) {

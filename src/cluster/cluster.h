@@ -15,7 +15,9 @@
 #include "cluster/message.h"
 #include "cluster/peers.h"
 #include "cluster/protocol.h"
+#include "cluster/slice_builder.h"
 #include "cluster/slice_service.h"
+#include "cluster/usual_time.h"
 #include "store/slices.h"
 
 namespace millrace::cluster {
@@ -24,6 +26,8 @@ namespace millrace::cluster {
 struct ReadCounts {
   std::atomic<uint64_t> relayed = 0;
   std::atomic<uint64_t> degraded = 0;
+  std::atomic<uint64_t> hedged = 0;  // stretches for which other slices were read because a holder was slow
+  UsualTime slices{20'000};          // that a holder takes for a stretch of its slice
 };
 
 class Cluster {
@@ -36,6 +40,8 @@ class Cluster {
   void call(uint32_t node, Request request, Done<Reply> done);
   // The map changed.
   void adopt_map();
+  // See Home::on_replaced; called on the strand.
+  void on_replaced(Home::Replaced replaced);
   // On the strand.
   void after(uint64_t us, std::function<void()> work) { around_.strand.after(us, std::move(work)); }
 
@@ -45,6 +51,17 @@ class Cluster {
   void commit(CommitRequest request, Done<std::optional<store::Record>> done);
   void drop(ObjectName name, store::Spread spread);
   Result<store::Spread> choose_spread(const ObjectName& name, Requester::Size size) const;
+
+  // Begins to heal, move and tidy.
+  void start_walking(const WalkerOptions& options, const MenderOptions& mending);
+  // Slices that are being made are given up, and nothing is verified any more.
+  void stop_building();
+  // Makes a slice again, in the place of one that is missing or damaged. `done` on the strand.
+  void rebuild(SliceBuilder::Order order, Done<uint64_t> done);
+  // What this node's walks found and mended.
+  Progress progress() const;
+  // Work that a builder finished, on the strand.
+  void post(std::function<void()> work) { around_.strand.post(std::move(work)); }
 
   const Membership& membership() const { return around_.membership; }
   store::Slices& slices() { return slices_; }
@@ -65,6 +82,7 @@ class Cluster {
   ReadCounts read_counts_;
   Protocol protocol_;
   SliceService service_;
+  ClusterSliceBuilder builder_;
 };
 
 }  // namespace millrace::cluster

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/clock.h"
+#include "cluster/map_changes.h"
 #include "store/bucket_json.h"
 #include "store/reasons.h"
 
@@ -79,18 +80,22 @@ Status ClusterBuckets::create(const std::string& name, const store::BucketSettin
   return refresh();
 }
 
-Status ClusterBuckets::change(const std::string& name, const store::BucketSettings& settings,
-                              uint32_t epoch) {
+Status ClusterBuckets::change(const std::string& name, const store::BucketSettings& settings) {
   MR_TRY(refresh());
   const auto known = find(name);
   if (known == nullptr) return store::no_such_bucket(name);
+  const store::Redundancy& made = known->settings.redundancy;
   store::Bucket bucket = *known;
   bucket.settings = settings;
-  const store::Redundancy& before = known->settings.redundancy;
-  store::Redundancy& now = bucket.settings.redundancy;
-  now.since = now.k == before.k && now.m == before.m ? before.since : epoch;
-  const auto revision = MR_TRY(registry_.swap(kPrefix + name, known->version, encode(bucket)));
-  return revision ? refresh() : busy(name);
+  bucket.settings.redundancy = made;
+  if (bucket.settings != known->settings) {
+    const auto revision = MR_TRY(registry_.swap(kPrefix + name, known->version, encode(bucket)));
+    if (!revision) return busy(name);
+    MR_TRY(refresh());
+  }
+  MR_TRY(change_map(registry_,
+                    [&](const Map& map) { return with_redundancy(map, name, made, settings.redundancy); }));
+  return {};
 }
 
 Status ClusterBuckets::remove(const std::string& name) {

@@ -26,10 +26,10 @@ class ClusterBuckets {
   std::vector<std::shared_ptr<const store::Bucket>> all() const;
 
   Status refresh();
-  // In this epoch of the map: the first in which objects of the bucket, or with its new redundancy, may be
-  // written.
+  // In this epoch of the map: the first in which objects of the bucket may be written.
   Status create(const std::string& name, const store::BucketSettings& settings, uint32_t epoch);
-  Status change(const std::string& name, const store::BucketSettings& settings, uint32_t epoch);
+  // The redundancy with which the bucket was made stays; the map says another one from the next epoch on.
+  Status change(const std::string& name, const store::BucketSettings& settings);
   Status remove(const std::string& name);
 
  private:

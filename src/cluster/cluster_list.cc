@@ -4,12 +4,14 @@
 #include <algorithm>
 #include <chrono>
 #include <future>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
 #include <thread>
 #include <vector>
 
+#include "cluster/places.h"
 #include "cluster/reasons.h"
 #include "store/waiting.h"
 
@@ -25,9 +27,9 @@ struct Batch {
 
 // Error where a write may be known to none of the drives that were heard.
 Status check_complete(Cluster& cluster, const std::string& bucket, const std::set<DriveId>& heard) {
-  const Redundancy whole = MR_TRY(cluster.membership().redundancy(bucket));
   const auto maps = cluster.membership().maps();
   for (const auto& map : *maps) {
+    const Redundancy whole = MR_TRY(redundancy_in(*map, bucket, cluster.membership()));
     if (map->epoch() < whole.since) continue;
     size_t serving = 0;
     size_t silent = 0;
@@ -56,10 +58,8 @@ Result<Batch> ask_all(Cluster& cluster, ListRequest request) {
   std::vector<std::future<Result<Reply>>> answers;
   for (const MapNode& node : maps->back()->nodes()) {
     if (!node.is_alive()) continue;
-    const auto outcome = std::make_shared<std::promise<Result<Reply>>>();
-    answers.push_back(outcome->get_future());
-    cluster.call(node.number, request,
-                 [outcome](Result<Reply> reply) { outcome->set_value(std::move(reply)); });
+    answers.push_back(store::ask_for<Reply>(
+        [&](Done<Reply> done) { cluster.call(node.number, request, std::move(done)); }));
   }
   Batch batch;
   std::set<DriveId> heard;
@@ -124,6 +124,31 @@ Result<store::ListPage> list_cluster(Cluster& cluster, const std::string& bucket
     // Behind everything that begins with the common prefix.
     request.after = batch.reached;
     if (!last_prefix.empty() && batch.reached.starts_with(last_prefix)) request.after = last_prefix + '\xff';
+  }
+}
+
+Result<RecordPage> list_some_records(Cluster& cluster, const RecordRange& range) {
+  constexpr uint32_t kBatch = 200;  // a reply has at most 8 MiB, and headers can be long
+  const uint32_t epoch = cluster.membership().maps()->back()->epoch();
+  Batch batch = MR_TRY(next_batch(cluster, {epoch, range.bucket, range.prefix, range.after, kBatch, true}));
+  RecordPage page;
+  page.reached = std::move(batch.reached);
+  for (auto& [key, entry] : batch.entries) {
+    if (!page.reached.empty() && key > page.reached) break;
+    if (entry.record) page.listed.push_back({key, std::move(*entry.record)});
+  }
+  return page;
+}
+
+Result<std::vector<ListedRecord>> list_records(Cluster& cluster, const std::string& bucket,
+                                               const std::string& prefix) {
+  std::vector<ListedRecord> listed;
+  RecordRange range{bucket, prefix, ""};
+  while (true) {
+    RecordPage page = MR_TRY(list_some_records(cluster, range));
+    std::ranges::move(page.listed, std::back_inserter(listed));
+    if (page.reached.empty()) return listed;
+    range.after = page.reached;
   }
 }
 

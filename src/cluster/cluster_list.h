@@ -5,6 +5,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "cluster/cluster.h"
 #include "store/objects.h"
@@ -14,5 +15,25 @@ namespace millrace::cluster {
 // Blocks: on a worker.
 Result<store::ListPage> list_cluster(Cluster& cluster, const std::string& bucket,
                                      const store::ListOptions& options);
+
+// All objects of a bucket, which may be a hidden one, with their records: for those that are few and small.
+struct ListedRecord {
+  std::string key;
+  store::Record record;
+};
+Result<std::vector<ListedRecord>> list_records(Cluster& cluster, const std::string& bucket,
+                                               const std::string& prefix);
+
+// Those behind `after`, for a bucket with many.
+struct RecordPage {
+  std::vector<ListedRecord> listed;  // by key
+  std::string reached;               // where to go on; empty: these were the last
+};
+struct RecordRange {
+  std::string bucket;
+  std::string prefix;
+  std::string after;
+};
+Result<RecordPage> list_some_records(Cluster& cluster, const RecordRange& range);
 
 }  // namespace millrace::cluster

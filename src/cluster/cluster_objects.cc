@@ -1,12 +1,19 @@
 // Objects of many nodes: lookups, writes, lists, buckets.
 #include "cluster/cluster_objects.h"
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <thread>
 #include <utility>
 
+#include "cluster/cluster_calls.h"
 #include "cluster/cluster_list.h"
 #include "cluster/cluster_reader.h"
 #include "cluster/cluster_writer.h"
+#include "cluster/hidden_bucket.h"
+#include "cluster/part_writer.h"
+#include "cluster/parts_reader.h"
 #include "cluster/stripe.h"
 #include "net/where.h"
 #include "store/bucket_json.h"
@@ -18,19 +25,28 @@ namespace millrace::cluster {
 
 namespace {
 
-Error no_uploads() {
-  return make_error(Code::kUnsupported, "a cluster takes no uploads in parts yet")
-      .with_hint("send the object in one PUT");
+// With the redundancy that the map says.
+std::shared_ptr<const store::Bucket> as_mapped(std::shared_ptr<const store::Bucket> bucket, const Map& map) {
+  if (bucket == nullptr) return bucket;
+  const store::Redundancy& made = bucket->settings.redundancy;
+  const store::Redundancy now = map.redundancy_of(bucket->name, made);
+  if (now == made) return bucket;
+  auto shown = std::make_shared<store::Bucket>(*bucket);
+  shown->settings.redundancy = now;
+  return shown;
 }
 
 }  // namespace
 
 std::shared_ptr<const store::Bucket> ClusterObjects::find_bucket(std::string_view name) const {
-  return buckets_.find(name);
+  return as_mapped(buckets_.find(name), *cluster_.membership().maps()->back());
 }
 
 std::vector<std::shared_ptr<const store::Bucket>> ClusterObjects::buckets() const {
-  return buckets_.all();
+  std::vector<std::shared_ptr<const store::Bucket>> all = buckets_.all();
+  const auto maps = cluster_.membership().maps();
+  for (auto& bucket : all) bucket = as_mapped(std::move(bucket), *maps->back());
+  return all;
 }
 
 void ClusterObjects::change_buckets(std::function<Status()> work, Done<void> done) {
@@ -60,16 +76,12 @@ void ClusterObjects::create_bucket(const std::string& name, store::BucketSetting
 void ClusterObjects::change_bucket(const std::string& name, store::BucketSettings settings, Done<void> done) {
   change_buckets(
       [this, name, settings]() -> Status {
-        const auto known = buckets_.find(name);
+        const auto known = find_bucket(name);
         if (known == nullptr) return store::no_such_bucket(name);
-        const store::Redundancy& now = known->settings.redundancy;
-        const bool same = settings.redundancy.k == now.k && settings.redundancy.m == now.m;
-        if (!same && !MR_TRY(is_empty(name))) {
-          return make_error(Code::kUnsupported, "bucket {} holds objects with redundancy {}", name,
-                            store::redundancy_text(now))
-              .with_hint("make a bucket with the redundancy that you want, and copy: millrace cp");
-        }
-        return buckets_.change(name, settings, epoch());
+        if (known->settings.redundancy != settings.redundancy)
+          MR_TRY(check_placeable(name, settings.redundancy));
+        MR_TRY(buckets_.change(name, settings));
+        return wait_for_redundancy(name, settings.redundancy);
       },
       std::move(done));
 }
@@ -78,7 +90,31 @@ void ClusterObjects::remove_bucket(const std::string& name, Done<void> done) {
   change_buckets([this, name] { return remove_empty_bucket(name); }, std::move(done));
 }
 
-Result<bool> ClusterObjects::is_empty(const std::string& bucket) {
+Status ClusterObjects::check_placeable(const std::string& bucket, const store::Redundancy& wanted) const {
+  const auto maps = cluster_.membership().maps();
+  const size_t drives = maps->back()->place(0, wanted.slices()).size();
+  if (drives >= wanted.floor || MR_TRY(is_empty(bucket))) return {};
+  return make_error(Code::kInvalid, "bucket {}: {} drives can hold slices, redundancy {} wants at least {}",
+                    bucket, drives, store::redundancy_text(wanted), wanted.floor)
+      .with_hint("add nodes first, or choose a redundancy with fewer slices");
+}
+
+Status ClusterObjects::wait_for_redundancy(const std::string& bucket, const store::Redundancy& wanted) const {
+  constexpr auto kLongest = std::chrono::seconds(5);
+  const auto until = std::chrono::steady_clock::now() + kLongest;
+  while (std::chrono::steady_clock::now() < until) {
+    const auto known = find_bucket(bucket);
+    if (known == nullptr) return store::no_such_bucket(bucket);
+    const store::Redundancy& now = known->settings.redundancy;
+    if (now.k == wanted.k && now.m == wanted.m && now.floor == wanted.floor) return {};
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return make_error(Code::kUnavailable,
+                    "the redundancy of bucket {} was changed, and this node has not seen it", bucket)
+      .with_hint("millrace cluster status says which nodes reach the registry");
+}
+
+Result<bool> ClusterObjects::is_empty(const std::string& bucket) const {
   store::ListOptions first;
   first.limit = 1;
   return MR_TRY(list_cluster(cluster_, bucket, first)).entries.empty();
@@ -86,7 +122,13 @@ Result<bool> ClusterObjects::is_empty(const std::string& bucket) {
 
 Status ClusterObjects::remove_empty_bucket(const std::string& name) {
   if (buckets_.find(name) == nullptr) return store::no_such_bucket(name);
-  if (!MR_TRY(is_empty(name))) return make_error(store::kBucketNotEmpty, "bucket {} is not empty", name);
+  const Error not_empty = make_error(store::kBucketNotEmpty, "bucket {} is not empty", name);
+  if (!MR_TRY(is_empty(name))) return not_empty.copy();
+  MR_TRY(uploads_.abort_all(name));
+  // An upload may have become an object meanwhile; then its parts are needed.
+  if (!MR_TRY(is_empty(name))) return not_empty.copy();
+  MR_TRY(empty_hidden(cluster_, parts_of(name)));
+  MR_TRY(empty_hidden(cluster_, indexes_of(name)));
   return buckets_.remove(name);
 }
 
@@ -96,46 +138,73 @@ store::ObjectPointer ClusterObjects::find(std::string_view, std::string_view) {
 
 void ClusterObjects::get(const std::string& bucket, const std::string& key, Done<store::ObjectPointer> done) {
   if (buckets_.find(bucket) == nullptr) return done(store::no_such_bucket(bucket));
-  const ObjectName name{bucket, key};
-  cluster_.find(name, [this, name, done = std::move(done)](Result<std::optional<FoundObject>> found) {
+  get_object({bucket, key}, std::move(done));
+}
+
+struct ClusterObjects::SmallRead {
+  ObjectName name;
+  FoundObject found;
+  unsigned turn = 0;  // how often the object was looked up before
+  Done<store::ObjectPointer> done;
+  size_t slot = 0;
+  bool replaced = false;  // a holder answered that it has these bytes no more
+};
+
+void ClusterObjects::get_object(const ObjectName& name, Done<store::ObjectPointer> done, unsigned turn) {
+  cluster_.find(name, [this, name, turn, done = std::move(done)](Result<std::optional<FoundObject>> found) {
     if (!found) return done(found.take_error());
     if (!*found) return done(store::no_such_object(name.bucket, name.key));
-    show(name, std::move(**found), done);
+    show(name, std::move(**found), done, turn);
   });
 }
 
-void ClusterObjects::show(const ObjectName& name, FoundObject found, Done<store::ObjectPointer> done) {
+void ClusterObjects::show(const ObjectName& name, FoundObject found, Done<store::ObjectPointer> done,
+                          unsigned turn) {
   const bool small = found.record.pieces.empty();
   if (small && !found.bytes && found.record.size > 0)
-    return fetch_small(name, std::move(found), 0, std::move(done));
+    return fetch_small(std::make_shared<SmallRead>(name, std::move(found), turn, std::move(done)));
   done(store::ObjectPointer(std::make_shared<const store::Object>(
       name.bucket, name.key, std::move(found.record), small ? found.bytes.value_or("") : "")));
 }
 
-void ClusterObjects::fetch_small(const ObjectName& name, FoundObject found, size_t slot,
-                                 Done<store::ObjectPointer> done) {
-  const store::Spread& spread = found.record.spread;
-  if (slot >= spread.holders.size())
-    return done(make_error(Code::kUnavailable, "{}/{}: no holder told its bytes", name.bucket, name.key));
+void ClusterObjects::fetch_small(const std::shared_ptr<SmallRead>& read) {
+  constexpr unsigned kMostTurns = 20;  // each was lost to a write that came between
+  const store::Spread& spread = read->found.record.spread;
+  if (read->slot >= spread.holders.size()) {
+    if (read->replaced && read->turn < kMostTurns) return get_object(read->name, read->done, read->turn + 1);
+    return read->done(
+        make_error(Code::kUnavailable, "{}/{}: no holder told its bytes", read->name.bucket, read->name.key));
+  }
   const auto maps = cluster_.membership().maps();
-  const DriveId drive = spread.holders[slot];
-  StateRequest request{StateRequest::Purpose::kPeek, maps->back()->epoch(), name, {drive}};
-  const auto shared = std::make_shared<FoundObject>(std::move(found));
-  cluster_.call(cluster_.node_of(drive), std::move(request),
-                [this, name, shared, slot, done](Result<Reply> reply) {
-                  const auto* told = reply ? std::get_if<StateReply>(&*reply) : nullptr;
-                  const std::string* bytes =
-                      told == nullptr || told->drives.empty()
-                          ? nullptr
-                          : told->drives.front().ledger.find_bytes(shared->record.spread.write_id);
-                  if (bytes == nullptr) return fetch_small(name, std::move(*shared), slot + 1, done);
-                  shared->bytes = *bytes;
-                  show(name, std::move(*shared), done);
-                });
+  const DriveId drive = spread.holders[read->slot++];
+  StateRequest request{StateRequest::Purpose::kPeek, maps->back()->epoch(), read->name, {drive}};
+  cluster_.call(cluster_.node_of(drive), std::move(request), [this, read](Result<Reply> reply) {
+    const auto* told = reply ? std::get_if<StateReply>(&*reply) : nullptr;
+    if (told == nullptr || told->drives.empty()) return fetch_small(read);
+    const std::string* bytes = told->drives.front().ledger.find_bytes(read->found.record.spread.write_id);
+    if (bytes == nullptr) {
+      read->replaced = true;
+      return fetch_small(read);
+    }
+    read->found.bytes = *bytes;
+    show(read->name, std::move(read->found), read->done);
+  });
 }
 
 std::unique_ptr<store::Reader> ClusterObjects::open(store::ObjectPointer object, store::Comparing) {
-  return open_cluster_reader(cluster_, std::move(object));
+  if (object->record().upload.empty()) return open_cluster_reader(cluster_, std::move(object));
+  const std::string parts = parts_of(object->bucket());
+  PartSource source{
+      [this, parts](const std::string& key, Done<store::ObjectPointer> done) {
+        get_object({parts, key}, std::move(done));
+      },
+      [this](store::ObjectPointer part) { return open_cluster_reader(cluster_, std::move(part)); }};
+  return open_parts_reader(std::move(object), std::move(source));
+}
+
+ClusterShards::Get ClusterObjects::hidden_source() {
+  return
+      [this](const ObjectName& name, Done<store::ObjectPointer> done) { get_object(name, std::move(done)); };
 }
 
 std::string ClusterObjects::address_of(const store::Spread& spread, size_t slot) const {
@@ -143,12 +212,16 @@ std::string ClusterObjects::address_of(const store::Spread& spread, size_t slot)
   const DriveId drive = spread.holders[slot];
   if (!maps->back()->is_alive(drive)) return {};
   const MapNode* const node = maps->back()->node_of(drive);
-  if (node->number != cluster_.membership().self() && !answers_(node->number)) return {};
-  return node->address;
+  return can_be_asked(*node) ? node->address : "";
+}
+
+bool ClusterObjects::can_be_asked(const MapNode& node) const {
+  return node.number == cluster_.membership().self() || (node.is_alive() && answers_(node.number));
 }
 
 std::string ClusterObjects::where(const store::Object& object) const {
-  if (object.is_inline()) return {};
+  // Each part of an upload has holders of its own.
+  if (object.is_inline() || !object.record().upload.empty()) return {};
   const store::Spread& spread = object.record().spread;
   net::Where where{spread.k, spread.m, spread.k == 1 ? kCellBytes : spread.cell, {}};
   for (size_t slot = 0; slot < spread.holders.size(); ++slot)
@@ -156,8 +229,27 @@ std::string ClusterObjects::where(const store::Object& object) const {
   return where.text();
 }
 
+std::string ClusterObjects::nodes(const store::Object& object) const {
+  if (object.record().upload.empty()) return {};
+  constexpr size_t kMost = 8;  // enough to find one that answers
+  const auto maps = cluster_.membership().maps();
+  const std::vector<MapNode>& all = maps->back()->nodes();
+  // Each node names those that come after it, so that not all clients learn of the same few.
+  const auto self = std::ranges::find(all, cluster_.membership().self(), &MapNode::number);
+  const auto first = static_cast<size_t>(self - all.begin());
+  std::string list;
+  size_t named = 0;
+  for (size_t i = 0; i < all.size() && named < kMost; ++i) {
+    const MapNode& node = all[(first + i) % all.size()];
+    if (!can_be_asked(node)) continue;
+    list += (named++ == 0 ? "" : ",") + node.address;
+  }
+  return list;
+}
+
 std::optional<std::string> ClusterObjects::find_holder(const store::Object& object, uint64_t offset,
                                                        uint64_t size) const {
+  if (!object.record().upload.empty()) return std::nullopt;
   const store::Spread& spread = object.record().spread;
   std::vector<size_t> slots;
   if (spread.k == 1) {
@@ -177,8 +269,8 @@ std::optional<std::string> ClusterObjects::find_holder(const store::Object& obje
 }
 
 void ClusterObjects::shard_index(store::ObjectPointer object, Done<std::shared_ptr<const std::string>> done) {
-  done(make_error(Code::kUnsupported, "{}/{}: a cluster keeps no shard indexes yet", object->bucket(),
-                  object->key()));
+  store::run_on<ClusterShards::Index>(
+      callers_, [this, object = std::move(object)] { return shards_.get(object); }, std::move(done));
 }
 
 void ClusterObjects::list(const std::string& bucket, store::ListOptions options, Done<store::ListPage> done) {
@@ -195,7 +287,8 @@ Result<std::unique_ptr<store::Writer>> ClusterObjects::put(store::PutOptions opt
   if (options.size && *options.size > store::kMaxObjectBytes) {
     return make_error(Code::kTooLarge, "{} bytes are above the maximum of an object", *options.size);
   }
-  return std::unique_ptr<store::Writer>(std::make_unique<ClusterWriter>(cluster_, std::move(options)));
+  return std::unique_ptr<store::Writer>(
+      std::make_unique<ClusterWriter>(cluster_, std::move(options), &shards_));
 }
 
 void ClusterObjects::remove(const std::string& bucket, const std::string& key, store::Condition condition,
@@ -220,26 +313,60 @@ void ClusterObjects::set_tags(const std::string& bucket, const std::string& key,
                   });
 }
 
-void ClusterObjects::create_upload(store::PutOptions, Done<std::string> done) {
-  done(no_uploads());
+void ClusterObjects::create_upload(store::PutOptions options, Done<std::string> done) {
+  if (Status good = store::check_key(options.key); !good) return done(good.take_error());
+  if (buckets_.find(options.bucket) == nullptr) return done(store::no_such_bucket(options.bucket));
+  store::run_on<std::string>(
+      callers_, [this, options = std::move(options)] { return uploads_.create(options); }, std::move(done));
 }
-Result<std::unique_ptr<store::Writer>> ClusterObjects::put_part(store::PartOptions) {
-  return no_uploads();
+
+Result<std::unique_ptr<store::Writer>> ClusterObjects::put_part(store::PartOptions options) {
+  if (options.number < 1 || options.number > store::kMaxParts) {
+    return make_error(Code::kInvalid, "part number {}: it must be 1 to {}", options.number, store::kMaxParts);
+  }
+  const store::UploadName& name = options.name;
+  if (buckets_.find(name.bucket) == nullptr) return store::no_such_bucket(name.bucket);
+  if (!is_upload_id(name.upload)) return store::no_such_upload(name.bucket, name.key, name.upload);
+  return std::unique_ptr<store::Writer>(std::make_unique<PartWriter>(cluster_, options));
 }
-void ClusterObjects::parts(store::UploadName, Done<std::vector<store::PartStatus>> done) {
-  done(no_uploads());
+
+void ClusterObjects::parts(store::UploadName name, Done<std::vector<store::PartStatus>> done) {
+  if (buckets_.find(name.bucket) == nullptr) return done(store::no_such_bucket(name.bucket));
+  store::run_on<std::vector<store::PartStatus>>(
+      callers_, [this, name = std::move(name)] { return uploads_.parts(name); }, std::move(done));
 }
-void ClusterObjects::upload(store::UploadName, Done<store::UploadStatus> done) {
-  done(no_uploads());
+
+void ClusterObjects::upload(store::UploadName name, Done<store::UploadStatus> done) {
+  if (buckets_.find(name.bucket) == nullptr) return done(store::no_such_bucket(name.bucket));
+  store::run_on<store::UploadStatus>(
+      callers_, [this, name = std::move(name)] { return uploads_.status(name); }, std::move(done));
 }
-void ClusterObjects::uploads(const std::string&, Done<std::vector<store::UploadStatus>> done) {
-  done(std::vector<store::UploadStatus>());
+
+void ClusterObjects::uploads(const std::string& bucket, Done<std::vector<store::UploadStatus>> done) {
+  if (buckets_.find(bucket) == nullptr) return done(store::no_such_bucket(bucket));
+  store::run_on<std::vector<store::UploadStatus>>(
+      callers_, [this, bucket] { return uploads_.all(bucket); }, std::move(done));
 }
-void ClusterObjects::complete_upload(store::Completion, Done<store::ObjectPointer> done) {
-  done(no_uploads());
+
+void ClusterObjects::complete_upload(store::Completion completion, Done<store::ObjectPointer> done) {
+  const store::UploadName& name = completion.name;
+  if (buckets_.find(name.bucket) == nullptr) return done(store::no_such_bucket(name.bucket));
+  store::run_on<store::ObjectPointer>(
+      callers_,
+      [this, completion = std::move(completion)]() -> Result<store::ObjectPointer> {
+        store::Record record = MR_TRY(uploads_.complete(completion));
+        store::ObjectPointer object = std::make_shared<const store::Object>(
+            completion.name.bucket, completion.name.key, std::move(record), "");
+        if (object->record().shard == store::ShardState::kPending) shards_.build_later(object);
+        return object;
+      },
+      std::move(done));
 }
-void ClusterObjects::abort_upload(store::UploadName, Done<void> done) {
-  done(no_uploads());
+
+void ClusterObjects::abort_upload(store::UploadName name, Done<void> done) {
+  if (buckets_.find(name.bucket) == nullptr) return done(store::no_such_bucket(name.bucket));
+  store::run_on<void>(
+      callers_, [this, name = std::move(name)] { return uploads_.abort(name); }, std::move(done));
 }
 
 }  // namespace millrace::cluster

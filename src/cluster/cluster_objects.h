@@ -13,17 +13,37 @@
 
 #include "cluster/cluster.h"
 #include "cluster/cluster_buckets.h"
+#include "cluster/cluster_shards.h"
+#include "cluster/cluster_uploads.h"
+#include "cluster/hidden_sweep.h"
 #include "store/objects.h"
+#include "store/request_memory.h"
 
 namespace millrace::cluster {
 
 class ClusterObjects final : public store::Objects {
  public:
-  // `callers` wait for answers of nodes, this one among them: not those that make the answers.
-  // `answers` says whether a node may be sent clients, as far as this node can tell.
-  ClusterObjects(Cluster& cluster, ClusterBuckets& buckets, Workers& callers,
-                 std::function<bool(uint32_t)> answers)
-      : cluster_(cluster), buckets_(buckets), callers_(callers), answers_(std::move(answers)) {}
+  // All of them outlive it.
+  struct Links {
+    Cluster& cluster;
+    ClusterBuckets& buckets;
+    Workers& callers;  // wait for answers of nodes, this one among them: not those that make the answers
+    HiddenSweep& sweep;
+    store::RequestMemory& memory;
+    // Whether a node may be sent clients, as far as this node can tell.
+    std::function<bool(uint32_t)> answers;
+  };
+  explicit ClusterObjects(Links links)
+      : cluster_(links.cluster),
+        buckets_(links.buckets),
+        callers_(links.callers),
+        answers_(std::move(links.answers)),
+        uploads_(cluster_, links.sweep),
+        shards_(cluster_, *this, hidden_source(), callers_, links.memory) {}
+
+  void start() { shards_.start(); }
+  // Before the strand ends.
+  void stop() { shards_.stop(); }
 
   std::shared_ptr<const store::Bucket> find_bucket(std::string_view name) const override;
   std::vector<std::shared_ptr<const store::Bucket>> buckets() const override;
@@ -35,6 +55,7 @@ class ClusterObjects final : public store::Objects {
   void get(const std::string& bucket, const std::string& key, Done<store::ObjectPointer> done) override;
   std::unique_ptr<store::Reader> open(store::ObjectPointer object, store::Comparing comparing) override;
   std::string where(const store::Object& object) const override;
+  std::string nodes(const store::Object& object) const override;
   std::optional<std::string> find_holder(const store::Object& object, uint64_t offset,
                                          uint64_t size) const override;
   void shard_index(store::ObjectPointer object, Done<std::shared_ptr<const std::string>> done) override;
@@ -58,20 +79,31 @@ class ClusterObjects final : public store::Objects {
   // Runs on a worker, then tells the other nodes to read the buckets again, then answers.
   void change_buckets(std::function<Status()> work, Done<void> done);
   uint32_t epoch() const { return cluster_.membership().maps()->back()->epoch(); }
-  Result<bool> is_empty(const std::string& bucket);
+  Result<bool> is_empty(const std::string& bucket) const;
+  // Enough drives are there for the objects of the bucket to be encoded anew, or it has none.
+  Status check_placeable(const std::string& bucket, const store::Redundancy& wanted) const;
+  // Until this node's map says it. Blocks.
+  Status wait_for_redundancy(const std::string& bucket, const store::Redundancy& wanted) const;
   Status remove_empty_bucket(const std::string& name);
-  void show(const ObjectName& name, FoundObject found, Done<store::ObjectPointer> done);
-  // Asks the holders of a small object for its bytes, one after the other from `slot` on.
-  void fetch_small(const ObjectName& name, FoundObject found, size_t slot, Done<store::ObjectPointer> done);
+  ClusterShards::Get hidden_source();
+  // Also of hidden buckets.
+  void get_object(const ObjectName& name, Done<store::ObjectPointer> done, unsigned turn = 0);
+  void show(const ObjectName& name, FoundObject found, Done<store::ObjectPointer> done, unsigned turn = 0);
+  // Asks the holders of a small object for its bytes, one after the other.
+  struct SmallRead;
+  void fetch_small(const std::shared_ptr<SmallRead>& read);
 
   // The address of the node that holds a slot; empty: it is away.
   std::string address_of(const store::Spread& spread, size_t slot) const;
+  bool can_be_asked(const MapNode& node) const;
 
   Cluster& cluster_;
   ClusterBuckets& buckets_;
   Workers& callers_;
   const std::function<bool(uint32_t)> answers_;
   mutable std::atomic<size_t> turn_ = 0;  // which copy the next client is sent to
+  ClusterUploads uploads_;
+  ClusterShards shards_;
 };
 
 }  // namespace millrace::cluster

@@ -24,11 +24,16 @@ class Alone final : public Strand, public Peers, public Membership, public Shelf
   bool has_lease() const override { return lease; }
   void look_again() override {}
   Result<Redundancy> redundancy(const std::string&) const override { return Redundancy(); }
+  void note_walked(Walked) override {}
   bool in_service(DriveId) const override { return true; }
   void read(DriveId, const ObjectName&, Done<Ledger> done) override { done(Ledger()); }
   void write(DriveId, const ObjectName&, const Ledger&, Haste, Done<void> done) override { done({}); }
+  void list(DriveId, const ObjectName&, size_t, Done<std::vector<Row>> done) override {
+    done(std::vector<Row>());
+  }
   void put_slice(DriveId, const store::Spread&, std::string, Done<void> done) override { done({}); }
   void drop_slice(DriveId, const store::Spread&) override {}
+  bool is_dropped(DriveId, const store::Spread&) const override { return false; }
   uint32_t promised() const override { return promise_made; }
   void promise(uint32_t, Done<void> done) override { done({}); }
 

@@ -11,9 +11,13 @@
 #include "base/crc.h"
 #include "base/mutex.h"
 #include "base/random.h"
+#include "cluster/cluster_shards.h"
+#include "cluster/hidden_bucket.h"
+#include "cluster/places.h"
 #include "cluster/reasons.h"
 #include "cluster/stripe.h"
 #include "store/put.h"
+#include "store/shard_feed.h"
 
 namespace millrace::cluster {
 
@@ -28,13 +32,28 @@ uint32_t cell_for(std::optional<uint64_t> size, unsigned k) {
   return static_cast<uint32_t>(std::clamp<uint64_t>(share, kCellStep, kCellBytes));
 }
 
+store::PutOptions options_of(const ObjectName& name, const store::Record& moved) {
+  store::PutOptions options;
+  options.bucket = name.bucket;
+  options.key = name.key;
+  options.size = moved.size;
+  return options;
+}
+
 }  // namespace
 
 class ClusterWriter::State : public std::enable_shared_from_this<State> {
  public:
-  State(Cluster& cluster, store::PutOptions options)
-      : cluster_(cluster), options_(std::move(options)), name_{options_.bucket, options_.key} {
+  State(Cluster& cluster, store::PutOptions options, ClusterShards* shards,
+        std::optional<store::Record> moved)
+      : cluster_(cluster),
+        options_(std::move(options)),
+        name_{options_.bucket, options_.key},
+        shards_(store::is_shard_name(name_.key) ? shards : nullptr),
+        moved_(std::move(moved)) {
     stripe_.resize(kCopiedBytes + 1);
+    if (shards_ != nullptr && store::is_plain_tar(name_.key))
+      feed_.emplace(name_.key, store::ShardFeed::Packing::kPlain, shards_->feed_memory());
   }
 
   std::span<std::byte> space() {
@@ -48,7 +67,9 @@ class ClusterWriter::State : public std::enable_shared_from_this<State> {
       const MutexLock lock(mutex_);
       if (error_) return error_->copy();
     }
-    crc_ = millrace::crc32c(std::string_view(stripe_).substr(filled_, bytes), crc_);
+    const std::string_view added = std::string_view(stripe_).substr(filled_, bytes);
+    crc_ = millrace::crc32c(added, crc_);
+    if (feed_) feed_->add(added);
     filled_ += bytes;
     bytes_ += bytes;
     if (filled_ < stripe_.size()) return {};
@@ -71,15 +92,14 @@ class ClusterWriter::State : public std::enable_shared_from_this<State> {
   uint32_t crc() const { return crc_; }
 
   void finish(store::Finish finish, Done<store::ObjectPointer> done) {
-    record_.size = bytes_;
-    record_.crc32c = crc_;
-    record_.modified_ms = wall_ms();
-    record_.headers = options_.headers;
-    record_.headers.insert(record_.headers.end(), finish.headers.begin(), finish.headers.end());
-    record_.tags = options_.tags;
     done_ = std::move(done);
-    if (spread_.holders.empty()) return finish_small(finish);
-    record_.etag = finish.etag.empty() ? own_etag() : finish.etag;
+    if (moved_ && (moved_->size != bytes_ || moved_->crc32c != crc_)) {
+      abandon();
+      return done_(make_error(Code::kCorrupt, "{}/{}: what was read of it is not what was written",
+                              name_.bucket, name_.key));
+    }
+    make_record(finish);
+    if (spread_.holders.empty()) return finish_small();
     bool wait = false;
     {
       const MutexLock lock(mutex_);
@@ -99,6 +119,35 @@ class ClusterWriter::State : public std::enable_shared_from_this<State> {
   }
 
  private:
+  void make_record(const store::Finish& finish) {
+    if (moved_) {
+      record_ = *moved_;
+      return;
+    }
+    record_.size = bytes_;
+    record_.crc32c = crc_;
+    record_.modified_ms = wall_ms();
+    record_.headers = options_.headers;
+    record_.headers.insert(record_.headers.end(), finish.headers.begin(), finish.headers.end());
+    record_.tags = options_.tags;
+    record_.etag = finish.etag;
+    if (record_.etag.empty() && !spread_.holders.empty()) record_.etag = own_etag();
+    if (shards_ != nullptr) settle_shard();
+  }
+
+  // What the record says of the index, which is kept once the shard is there.
+  void settle_shard() {
+    record_.shard = store::ShardState::kPending;
+    if (!feed_) return;
+    auto index = feed_->finish();
+    if (!feed_->starved()) store::note_index(record_, index, feed_->samples());
+    if (index && keeps_index(record_)) {
+      record_.shard_index_size = index->size();
+      index_ = std::make_shared<const std::string>(index.take());
+    }
+    feed_.reset();
+  }
+
   std::string own_etag() const { return store::make_etag(mix(hash64_of_write()), crc_, 1); }
   uint64_t hash64_of_write() const {
     uint64_t value = 0;
@@ -179,12 +228,11 @@ class ClusterWriter::State : public std::enable_shared_from_this<State> {
     ready();
   }
 
-  void finish_small(const store::Finish& finish) {
+  void finish_small() {
     {
       const MutexLock lock(mutex_);
       finishing_ = true;
     }
-    record_.etag = finish.etag;
     if (bytes_ > store::kInlineBytes) record_.pieces = {{0, bytes_}};
     put_small(steady_us() + Requester::kPatienceUs);
   }
@@ -195,7 +243,7 @@ class ClusterWriter::State : public std::enable_shared_from_this<State> {
     if (!spread) return done_(spread.take_error());
     spread_ = spread.take();
     record_.spread = spread_;
-    CommitRequest request{CommitRequest::Kind::kPut, 0, name_, record_, options_.condition};
+    CommitRequest request{commit_kind(), 0, name_, record_, options_.condition};
     if (record_.etag.empty()) request.record.etag = own_etag();
     std::vector<std::string> slices(spread_.holders.size(), stripe_.substr(0, filled_));
     cluster_.put(std::move(request), std::move(slices),
@@ -235,12 +283,16 @@ class ClusterWriter::State : public std::enable_shared_from_this<State> {
     if (auto error = take_error()) return fail(std::move(*error));
     record_.pieces = {{0, bytes_}};
     record_.spread = spread_;
-    CommitRequest request{CommitRequest::Kind::kPut, 0, name_, record_, options_.condition};
+    CommitRequest request{commit_kind(), 0, name_, record_, options_.condition};
     cluster_.commit(std::move(request),
                     [self = shared_from_this()](Result<std::optional<store::Record>> committed) {
                       if (!committed) return self->done_(committed.take_error());
                       self->answer(*committed.take());
                     });
+  }
+
+  CommitRequest::Kind commit_kind() const {
+    return moved_ ? CommitRequest::Kind::kMove : CommitRequest::Kind::kPut;
   }
 
   std::optional<Error> take_error() {
@@ -260,13 +312,19 @@ class ClusterWriter::State : public std::enable_shared_from_this<State> {
 
   void answer(store::Record record) {
     std::string bytes = record.pieces.empty() ? stripe_.substr(0, filled_) : "";
-    done_(store::ObjectPointer(
-        std::make_shared<const store::Object>(name_.bucket, name_.key, std::move(record), std::move(bytes))));
+    const store::ObjectPointer object =
+        std::make_shared<const store::Object>(name_.bucket, name_.key, std::move(record), std::move(bytes));
+    if (index_ != nullptr) shards_->keep(object, std::move(index_));
+    if (shards_ != nullptr && object->record().shard == store::ShardState::kPending)
+      shards_->build_later(object);
+    done_(object);
   }
 
   Cluster& cluster_;
   const store::PutOptions options_;
   const ObjectName name_;
+  ClusterShards* const shards_;  // none: the object is no shard
+  const std::optional<store::Record> moved_;
   // The caller's thread, until finish(); then one callback after the other.
   std::string stripe_;  // the bytes that were not sent yet
   size_t filled_ = 0;
@@ -277,6 +335,8 @@ class ClusterWriter::State : public std::enable_shared_from_this<State> {
   std::optional<Coder> coder_;
   std::array<uint64_t, store::kMaxSlices> sent_{};  // by slot
   store::Record record_;
+  std::optional<store::ShardFeed> feed_;  // of a plain tar
+  ClusterShards::Index index_;            // of one that is whole
   Done<store::ObjectPointer> done_;
 
   Mutex mutex_;
@@ -287,8 +347,10 @@ class ClusterWriter::State : public std::enable_shared_from_this<State> {
   std::function<void()> ready_ MR_GUARDED_BY(mutex_);
 };
 
-ClusterWriter::ClusterWriter(Cluster& cluster, store::PutOptions options)
-    : state_(std::make_shared<State>(cluster, std::move(options))) {}
+ClusterWriter::ClusterWriter(Cluster& cluster, store::PutOptions options, ClusterShards* shards)
+    : state_(std::make_shared<State>(cluster, std::move(options), shards, std::nullopt)) {}
+ClusterWriter::ClusterWriter(Cluster& cluster, const ObjectName& name, store::Record moved)
+    : state_(std::make_shared<State>(cluster, options_of(name, moved), nullptr, std::move(moved))) {}
 ClusterWriter::~ClusterWriter() {
   state_->abandon();
 }

@@ -3,6 +3,7 @@
 // Bytes fill cells. When a stripe of k cells is full its parity is computed, and every holder is sent its
 // cell while the next stripe fills: at most two stripes are in memory. Small objects are not cut: their bytes
 // go to the holders with the prepare. The object becomes visible by the commit, after all slices are durable.
+// The index of a plain tar is made as its bytes pass.
 #pragma once
 
 #include <memory>
@@ -12,12 +13,15 @@
 
 namespace millrace::cluster {
 
-// Objects up to this are kept as copies in buckets of any redundancy.
-inline constexpr uint64_t kCopiedBytes = 128 << 10;
+class ClusterShards;
 
 class ClusterWriter final : public store::Writer {
  public:
-  ClusterWriter(Cluster& cluster, store::PutOptions options);
+  // `shards` gets the indexes of shards; none: the object is no shard, whatever its name is.
+  ClusterWriter(Cluster& cluster, store::PutOptions options, ClusterShards* shards = nullptr);
+  // The same bytes once more, spread as the bucket wants it now: a move of the object of this record, which
+  // keeps everything but its place. kCorrupt where the bytes are not the object's.
+  ClusterWriter(Cluster& cluster, const ObjectName& name, store::Record moved);
   ~ClusterWriter() override;
 
   std::span<std::byte> space() override;

@@ -100,7 +100,11 @@ TEST_F(FilesRegistryTest, StaysReadableWhenWritersAreKilled) {
     const auto entry = again->get("count").take().value();
     highest = parse_number<uint64_t>(entry.value).value();
     EXPECT_GE(highest, until);
-    for (const Entry& other : again->list("").take()) EXPECT_EQ(again->get(other.name).take(), other);
+    for (const Entry& listed : again->list("").take()) {
+      const auto found = again->get(listed.name).take();
+      // The killed writer's lease may end at any moment; what it holds is gone then, never changed.
+      if (found || !listed.name.starts_with("leased/")) EXPECT_EQ(found, listed);
+    }
     EXPECT_TRUE(again->swap("count", entry.revision, entry.value).take().has_value());
     ASSERT_TRUE(eventually([&] { return again->list("leased/").take().empty(); }));
   }

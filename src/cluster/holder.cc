@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/fault.h"
+#include "cluster/places.h"
 #include "cluster/reasons.h"
 
 namespace millrace::cluster {
@@ -21,6 +22,23 @@ Done<T> ending(std::function<void()> finished, Done<T> done) {
     finished();
     done(std::move(result));
   };
+}
+
+// Slices beside the ledger that nobody needs once the mark is there.
+std::vector<store::Spread> replaced_slices(const Ledger& ledger, const Mark& mark) {
+  const store::Spread& spread = mark.record.spread;
+  const auto is_kept = [&](const store::Spread& one) {
+    return mark.has_slice && one.write_id == spread.write_id && one.slot == spread.slot;
+  };
+  std::vector<store::Spread> replaced;
+  if (ledger.mark && ledger.mark->has_slice && has_slice_beside(ledger.mark->record) &&
+      !is_kept(ledger.mark->record.spread))
+    replaced.push_back(ledger.mark->record.spread);
+  for (const Prepared& slice : ledger.prepared) {
+    if (slice.spread.write_id == spread.write_id && has_slice_beside(mark.record) && !is_kept(slice.spread))
+      replaced.push_back(slice.spread);
+  }
+  return replaced;
 }
 
 Done<void> with_reply(Done<Reply> done) {
@@ -76,7 +94,11 @@ void Holder::enter(DriveId drive, const ObjectName& name, const Prepared& slice,
     shelf_.read(drive, name, [this, drive, name, slice, end](Result<Ledger> read) {
       if (!read) return end(read.take_error());
       Ledger ledger = read.take();
-      if (ledger.has_slice(slice.spread.write_id)) return end({});
+      // Whoever sent it gave it up meanwhile.
+      if (slice.bytes.empty() && shelf_.is_dropped(drive, slice.spread))
+        return end(make_error(Code::kUnavailable, "{}/{}: the slice was dropped", name.bucket, name.key));
+      const std::vector<unsigned> slots = ledger.slots_of(slice.spread.write_id);
+      if (std::ranges::find(slots, slice.spread.slot) != slots.end()) return end({});
       if (ledger.prepared.size() >= Ledger::kMaxPrepared)
         return end(
             make_error(Code::kUnavailable, "{}/{}: too many writes are under way", name.bucket, name.key));
@@ -156,29 +178,98 @@ void Holder::mark_now(const MarkRequest& request, Ledger ledger, Done<Reply> don
   };
   if (ledger.mark && ledger.mark->record.version > record.version) return refuse("a newer write was marked");
   if (ledger.mark && ledger.mark->record.version == record.version) return done(Reply(DoneReply{}));
-  const bool has_slice = !record.deleted && ledger.has_slice(spread.write_id);
-  if (!request.pointer && !has_slice && !record.deleted && !broken("mark-without-all-slices"))
+  const auto slot = record.deleted ? std::nullopt : ledger.held_slot(spread, request.drive);
+  if (!request.pointer && !slot && !record.deleted && !broken("mark-without-all-slices"))
     return refuse("the slice to be marked is not here");
 
   const std::string* bytes = ledger.find_bytes(spread.write_id);
-  Mark mark{record, false, has_slice, has_slice && bytes != nullptr ? *bytes : ""};
-  const std::optional<Mark> old = std::exchange(ledger.mark, std::move(mark));
-  const auto own = std::ranges::find(spread.holders, request.drive);
-  if (own != spread.holders.end())
-    ledger.mark->record.spread.slot = static_cast<uint8_t>(own - spread.holders.begin());
+  Mark mark{record, false, slot.has_value(), slot && bytes != nullptr ? *bytes : ""};
+  mark.record.spread.slot = static_cast<uint8_t>(slot.value_or(0));
+  const std::vector<store::Spread> replaced = replaced_slices(ledger, mark);
+  ledger.mark = std::move(mark);
   std::erase_if(ledger.prepared,
                 [&](const Prepared& slice) { return slice.spread.write_id == spread.write_id; });
   if (broken("forget-tombstone") && record.deleted) ledger.mark.reset();
-  std::optional<store::Spread> replaced;  // a slice beside the ledger that nobody needs any more
-  if (old && old->has_slice && !old->record.pieces.empty() && old->record.spread.write_id != spread.write_id)
-    replaced = old->record.spread;
   MR_FAULT("cluster.marked");
   shelf_.write(request.drive, request.name, ledger, Shelf::Haste::kDurable,
                [this, drive = request.drive, replaced, done = std::move(done)](Status written) {
                  if (!written) return done(written.take_error());
-                 if (replaced) shelf_.drop_slice(drive, *replaced);
+                 for (const store::Spread& old : replaced) shelf_.drop_slice(drive, old);
                  done(Reply(DoneReply{}));
                });
+}
+
+bool Holder::may_forget(const ForgetRequest& request, const Mark& mark) const {
+  if (mark.record.version > request.version) return false;
+  const auto maps = membership_.maps();
+  // No map is open in which anyone could know of something older than this tombstone.
+  if (mark.record.deleted && mark.record.version.epoch < maps->front()->epoch()) return true;
+  const std::vector<DriveId> placed = place_object(*maps->back(), request.name, membership_);
+  return std::ranges::find(placed, request.drive) == placed.end();
+}
+
+void Holder::forget(ForgetRequest request, Done<Reply> done) {
+  const uint32_t known = std::max(promised(), membership_.maps()->back()->epoch());
+  if (request.epoch != known) {
+    if (request.epoch > known) membership_.look_again();
+    return done(old_epoch(request.epoch, known));
+  }
+  const auto shared = std::make_shared<const ForgetRequest>(std::move(request));
+  const auto forget_now = [this, shared, done](std::function<void()> finished) {
+    Done<void> end = ending(std::move(finished), with_reply(done));
+    shelf_.read(shared->drive, shared->name, [this, shared, end](Result<Ledger> read) {
+      if (!read) return end(read.take_error());
+      Ledger ledger = read.take();
+      if (!ledger.mark) return end({});
+      if (!may_forget(*shared, *ledger.mark))
+        return end(make_error(kMarkRefused, "{}/{}: the drive is one of its holders, or knows a newer write",
+                              shared->name.bucket, shared->name.key));
+      const Mark mark = std::move(*std::exchange(ledger.mark, std::nullopt));
+      MR_FAULT("cluster.forgotten");
+      // Durable: what was forgotten must not come back after everyone was told that it is gone.
+      shelf_.write(shared->drive, shared->name, ledger, Shelf::Haste::kDurable,
+                   [this, drive = shared->drive, mark, end](Status written) {
+                     if (!written) return end(written.take_error());
+                     if (mark.has_slice && has_slice_beside(mark.record))
+                       shelf_.drop_slice(drive, mark.record.spread);
+                     end({});
+                   });
+    });
+  };
+  // A late mark of an older epoch would find nothing to tell it that it is late.
+  promising_ = std::max(promising_, shared->epoch);
+  shelf_.promise(shared->epoch, [this, shared, forget_now, done](Status promised) {
+    if (!promised) return done(promised.take_error());
+    in_turn({shared->drive, shared->name}, forget_now);
+  });
+}
+
+struct Holder::Comparison {
+  CompareRequest request;
+  CompareReply reply;
+  uint32_t position = 0;
+  Done<Reply> done;
+};
+
+void Holder::compare(CompareRequest request, Done<Reply> done) {
+  if (!shelf_.in_service(request.drive))
+    return done(make_error(Code::kUnavailable, "drive {:016x} is not in service", request.drive));
+  compare_next(std::make_shared<Comparison>(Comparison{std::move(request), {}, 0, std::move(done)}));
+}
+
+// One after another: whoever compares has time, and requests of clients do not wait behind it.
+void Holder::compare_next(const std::shared_ptr<Comparison>& comparison) {
+  if (comparison->position == comparison->request.known.size())
+    return comparison->done(Reply(std::move(comparison->reply)));
+  const CompareRequest::Known& known = comparison->request.known[comparison->position];
+  shelf_.read(comparison->request.drive, known.name, [this, comparison](Result<Ledger> read) {
+    if (!read) return comparison->done(read.take_error());
+    const store::Version& version = comparison->request.known[comparison->position].version;
+    if (!read->mark || read->mark->record.version != version)
+      comparison->reply.differing.push_back(comparison->position);
+    ++comparison->position;
+    compare_next(comparison);
+  });
 }
 
 void Holder::drop(DropRequest request, Done<Reply> done) {
@@ -188,11 +279,13 @@ void Holder::drop(DropRequest request, Done<Reply> done) {
     shelf_.read(shared->drive, shared->name, [this, shared, end](Result<Ledger> read) {
       if (!read) return end(read.take_error());
       Ledger ledger = read.take();
-      const std::string& id = shared->spread.write_id;
-      if (ledger.mark && ledger.mark->record.spread.write_id == id) return end({});
+      const auto is_meant = [&](const store::Spread& one) {
+        return one.write_id == shared->spread.write_id && one.slot == shared->spread.slot;
+      };
+      if (ledger.mark && ledger.mark->has_slice && is_meant(ledger.mark->record.spread)) return end({});
       shelf_.drop_slice(shared->drive, shared->spread);
       const size_t gone =
-          std::erase_if(ledger.prepared, [&](const Prepared& slice) { return slice.spread.write_id == id; });
+          std::erase_if(ledger.prepared, [&](const Prepared& slice) { return is_meant(slice.spread); });
       if (gone == 0) return end({});
       shelf_.write(shared->drive, shared->name, ledger, Shelf::Haste::kLazy, end);
     });

@@ -3,7 +3,8 @@
 // Rules, each of which the simulation shows to be needed:
 // - A mark of an epoch below the promise is refused: its home was overtaken.
 // - A drive that belongs to the write's holders marks only a slice that it has.
-// - A tombstone is a mark like any other and stays.
+// - A tombstone is a mark like any other. It stays until nobody can know anything older.
+// - A slice that another drive holds by the newest mark goes.
 // Work on one ledger is done in the order it came, so that no sync overlooks a mark that was accepted before
 // it. On the strand.
 #pragma once
@@ -31,6 +32,8 @@ class Holder {
   void complete(CompleteRequest request, Done<Reply> done);
   // Forgets a slice that is prepared and not marked.
   void drop(DropRequest request, Done<Reply> done);
+  void forget(ForgetRequest request, Done<Reply> done);
+  void compare(CompareRequest request, Done<Reply> done);
 
   // The newest epoch that was promised; in memory at once, durable before the answer to whom it was promised.
   uint32_t promised() const;
@@ -43,6 +46,9 @@ class Holder {
   void run_next(const Place& place);
   void tell_all(std::shared_ptr<const StateRequest> request, Done<Reply> done);
   void mark_now(const MarkRequest& request, Ledger ledger, Done<Reply> done);
+  struct Comparison;
+  void compare_next(const std::shared_ptr<Comparison>& comparison);
+  bool may_forget(const ForgetRequest& request, const Mark& mark) const;
 
   Shelf& shelf_;
   Membership& membership_;

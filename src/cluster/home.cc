@@ -22,17 +22,37 @@ Error outcome_unknown(const ObjectName& name) {
       .with_hint("write it again");
 }
 
+// What the record of a shard says of its index becomes what `noted` says.
+Status enter_index(store::Record& record, const store::Record& noted) {
+  if (record.spread.write_id != noted.spread.write_id)
+    return make_error(store::kConditionFailed, "the shard was replaced meanwhile");
+  record.shard = noted.shard;
+  record.shard_samples = noted.shard_samples;
+  record.shard_index_size = noted.shard_index_size;
+  std::erase_if(record.headers,
+                [](const store::NameValue& header) { return header.first == store::kIndexProblem; });
+  record.headers.insert(record.headers.end(), noted.headers.begin(), noted.headers.end());
+  return {};
+}
+
 }  // namespace
 
 void Home::commit(CommitRequest request, Done<Reply> done) {
   if (Status acts = check(request.epoch, request.name); !acts) return done(acts.take_error());
   const ObjectName name = request.name;
-  queue(name, {std::move(request), std::move(done), 0});
+  queue(name, {std::move(request), std::move(done), nullptr, 0});
 }
 
 void Home::find(FindRequest request, Done<Reply> done) {
   if (Status acts = check(request.epoch, request.name); !acts) return done(acts.take_error());
-  queue(request.name, {std::nullopt, std::move(done), 0});
+  queue(request.name, {std::nullopt, std::move(done), nullptr, 0});
+}
+
+void Home::look(const ObjectName& name, Done<std::optional<store::Record>> done) {
+  if (Status acts = check(newest().epoch(), name); !acts) return done(acts.take_error());
+  Waiting waiting;
+  waiting.look = std::move(done);
+  queue(name, std::move(waiting));
 }
 
 void Home::adopt_map() {
@@ -83,16 +103,26 @@ void Home::answer(Done<Reply> done, Result<Reply> reply) {
   strand_.post([done = std::move(done), shared] { done(std::move(*shared)); });
 }
 
+void Home::refuse(Waiting& waiting, const Error& error) {
+  if (!waiting.look) return answer(std::move(waiting.done), error.copy());
+  const auto shared = std::make_shared<Error>(error.copy());
+  strand_.post([look = std::move(waiting.look), shared] { look(std::move(*shared)); });
+}
+
 void Home::fail_all(KeyState& state, const Error& error) {
-  for (Waiting& one : state.waiting) answer(std::move(one.done), error.copy());
+  for (Waiting& one : state.waiting) refuse(one, error);
   state.waiting.clear();
 }
 
-void Home::drop_late(KeyState& state) {
+void Home::drop_late(const ObjectName& name, KeyState& state) {
   const uint64_t now = strand_.now_us();
+  if (state.unsettled && state.unsettled->deadline <= now) {
+    answer(std::move(state.unsettled->done), outcome_unknown(name));
+    state.unsettled.reset();
+  }
   std::erase_if(state.waiting, [&](Waiting& one) {
     if (one.deadline > now) return false;
-    answer(std::move(one.done),
+    refuse(one,
            make_error(Code::kUnavailable, "the key's holders did not answer in time").with_hint("try again"));
     return true;
   });
@@ -103,16 +133,13 @@ void Home::step(const ObjectName& name) {
   if (found == keys_.end()) return;
   KeyState& state = found->second;
   if (Status acts = check(state.epoch, name); !acts) {
-    // Overtaken: whatever is under way here, the next home finds it by its sync.
     KeyState old = std::move(state);
     keys_.erase(found);
-    if (old.busy && old.busy->done) answer(std::move(old.busy->done), outcome_unknown(name));
-    fail_all(old, acts.error());
-    return;
+    return be_overtaken(name, std::move(old), acts.error());
   }
-  drop_late(state);
+  drop_late(name, state);
   if (!state.synced) {
-    if (!state.asking && !state.waiting.empty()) ask(name, state);
+    if (!state.asking && (!state.waiting.empty() || state.unsettled)) ask(name, state);
     return;
   }
   while (!state.busy && !state.waiting.empty()) {
@@ -122,10 +149,40 @@ void Home::step(const ObjectName& name) {
   }
 }
 
+void Home::be_overtaken(const ObjectName& name, KeyState old, const Error& why) {
+  std::optional<Unsettled> unsettled = std::move(old.unsettled);
+  if (old.busy && old.busy->done)
+    unsettled = Unsettled{old.busy->record.version, std::move(old.busy->done), old.busy->deadline};
+  fail_all(old, why);
+  if (!unsettled) return;
+  if (!check(newest().epoch(), name)) return answer(std::move(unsettled->done), outcome_unknown(name));
+  KeyState& state = keys_[name];
+  state.epoch = newest().epoch();
+  state.unsettled = std::move(unsettled);
+  step(name);
+}
+
+void Home::settle_old(const ObjectName& name, KeyState& state) {
+  Unsettled old = std::move(*state.unsettled);
+  state.unsettled.reset();
+  if (!state.last || state.last->version != old.version)
+    return answer(std::move(old.done), outcome_unknown(name));
+  // It is there; if it is not whole yet, that is waited for.
+  if (state.busy) {
+    state.busy->done = std::move(old.done);
+    state.busy->deadline = old.deadline;
+    return;
+  }
+  const store::Record* object = object_of(state.last);
+  answer(std::move(old.done), Reply(ObjectReply{object == nullptr ? std::nullopt : std::optional(*object)}));
+}
+
 void Home::ask(const ObjectName& name, KeyState& state) {
   const auto maps = membership_.maps();
   std::map<uint32_t, std::vector<DriveId>> by_node;
-  for (const DriveId drive : may_hold(*maps, name, membership_)) {
+  std::set<DriveId> knowing = may_hold(*maps, name, membership_);
+  knowing.insert(state.also.begin(), state.also.end());
+  for (const DriveId drive : knowing) {
     if (maps->back()->is_alive(drive)) by_node[maps->back()->node_of(drive)->number].push_back(drive);
   }
   if (broken("no-sync")) {
@@ -135,7 +192,7 @@ void Home::ask(const ObjectName& name, KeyState& state) {
   state.missed = false;
   state.heard.clear();
   state.to_hear = by_node.size();
-  const uint64_t round = ++state.round;
+  const uint64_t round = state.round = ++rounds_;
   const uint32_t epoch = state.epoch;
   for (auto& [node, drives] : by_node) {
     peers_.call(node, StateRequest{StateRequest::Purpose::kSync, epoch, name, std::move(drives)},
@@ -165,37 +222,47 @@ void Home::hear(const ObjectName& name, uint64_t round, Result<Reply> reply) {
 Status Home::decide(const ObjectName& name, KeyState& state) {
   bool complete = false;
   state.last.reset();
-  std::map<std::string, size_t> slices;  // by write
+  std::map<std::string, std::set<unsigned>> slices;  // slots, by write: a move leaves two of one for a while
   for (const auto& [drive, ledger] : state.heard) {
-    for (const Prepared& slice : ledger.prepared) ++slices[slice.spread.write_id];
+    for (const Prepared& slice : ledger.prepared) slices[slice.spread.write_id].insert(slice.spread.slot);
     if (!ledger.mark) continue;
     const store::Record& record = ledger.mark->record;
-    if (ledger.mark->has_slice) ++slices[record.spread.write_id];
+    if (ledger.mark->has_slice) slices[record.spread.write_id].insert(record.spread.slot);
     if (state.last && state.last->version > record.version) continue;
     complete = ledger.mark->complete || (complete && state.last->version == record.version);
     state.last = record;
   }
   MR_TRY(check_nothing_hides(name, state));
   if (const store::Record* object = object_of(state.last);
-      object != nullptr && slices[object->spread.write_id] < object->spread.k) {
+      object != nullptr && slices[object->spread.write_id].size() < object->spread.k) {
+    if (find_unasked(state, *object)) return {};
     return make_error(kUndecided, "{}/{}: {} of the {} slices that are needed are there", name.bucket,
-                      name.key, slices[object->spread.write_id], object->spread.k)
+                      name.key, slices[object->spread.write_id].size(), object->spread.k)
         .with_hint("bring back a node or drive that holds others: millrace cluster where");
   }
   const bool unfinished = state.last && !complete && !broken("roll-back-marked");
   if (unfinished) MR_TRY(check_finishable(name, state));
   state.synced = true;
   if (unfinished) finish_commit(name, state);
+  if (state.unsettled) settle_old(name, state);
   state.heard.clear();
   return {};
 }
 
+bool Home::find_unasked(KeyState& state, const store::Record& object) const {
+  const size_t before = state.also.size();
+  for (const DriveId drive : object.spread.holders) {
+    if (!state.heard.contains(drive) && newest().is_alive(drive)) state.also.insert(drive);
+  }
+  return state.also.size() > before;
+}
+
 Status Home::check_nothing_hides(const ObjectName& name, const KeyState& state) const {
   if (broken("ignore-undecided") || broken("no-sync") || broken("sync-ignores-silent")) return {};
-  const Redundancy whole = MR_TRY(membership_.redundancy(name.bucket));
   const auto maps = membership_.maps();
   for (const auto& map : *maps) {
     if (state.last && map->epoch() < state.last->version.epoch) continue;  // older writes may hide
+    const Redundancy whole = MR_TRY(redundancy_in(*map, name.bucket, membership_));
     if (map->epoch() < whole.since) continue;
     for (const Redundancy& redundancy : {whole, whole.small()}) {
       // Every write that was acknowledged under this map has at least |placed| - k + 1 marks there.
@@ -221,7 +288,8 @@ Status Home::check_finishable(const ObjectName& name, const KeyState& state) con
     const std::vector<DriveId> placed = placement_of(**map, name, record);
     const auto heard =
         std::ranges::count_if(placed, [&](DriveId drive) { return state.heard.contains(drive); });
-    if (static_cast<size_t>(heard) + (record.deleted ? 1 : record.spread.k) > placed.size()) return {};
+    const bool all = record.deleted || is_foreign(**map, name, record);
+    if (static_cast<size_t>(heard) + (all ? 1 : record.spread.k) > placed.size()) return {};
   }
   return check_floor(name, record);
 }
@@ -233,7 +301,7 @@ void Home::finish_commit(const ObjectName& name, KeyState& state) {
   busy.needs_all = true;
   const auto add = [&](DriveId drive) {
     const auto heard = state.heard.find(drive);
-    busy.targets[drive] = heard == state.heard.end() || !heard->second.has_slice(record.spread.write_id);
+    busy.targets[drive] = heard == state.heard.end() || !heard->second.held_slot(record.spread, drive);
   };
   // All whom readers ask must know of it; others only if they are there.
   const auto is_holder = [&](DriveId drive) {
@@ -250,6 +318,10 @@ void Home::finish_commit(const ObjectName& name, KeyState& state) {
 }
 
 void Home::take(const ObjectName& name, KeyState& state, Waiting waiting) {
+  if (waiting.look) {
+    strand_.post([look = std::move(waiting.look), last = state.last] { look(last); });
+    return;
+  }
   if (!waiting.commit) {
     const store::Record* object = object_of(state.last);
     return answer(std::move(waiting.done),
@@ -261,8 +333,11 @@ void Home::take(const ObjectName& name, KeyState& state, Waiting waiting) {
     return answer(std::move(waiting.done), Reply(ObjectReply{}));
   Busy busy;
   busy.record = judged.take();
+  state.given = busy.record.version.counter;
   busy.targets = targets(name, busy.record);
-  busy.needs_all = waiting.commit->kind != CommitRequest::Kind::kPut;
+  busy.needs_all = waiting.commit->kind == CommitRequest::Kind::kRemove ||
+                   waiting.commit->kind == CommitRequest::Kind::kTags ||
+                   is_foreign(newest(), name, busy.record);
   busy.done = std::move(waiting.done);
   busy.deadline = waiting.deadline;
   state.busy = std::move(busy);
@@ -275,21 +350,33 @@ Result<store::Record> Home::judge(const ObjectName& name, const KeyState& state,
   const store::Record* object = object_of(state.last);
   MR_TRY(request.condition.judge(name.bucket, name.key, object));
   store::Record record = request.record;
-  if (request.kind == CommitRequest::Kind::kTags) {
+  if (request.kind == CommitRequest::Kind::kTags || request.kind == CommitRequest::Kind::kIndex) {
     if (object == nullptr) return store::no_such_object(name.bucket, name.key);
     record = *object;
-    record.tags = request.record.tags;
+  }
+  if (request.kind == CommitRequest::Kind::kTags) record.tags = request.record.tags;
+  if (request.kind == CommitRequest::Kind::kIndex) MR_TRY(enter_index(record, request.record));
+  if (request.kind == CommitRequest::Kind::kMove) {
+    if (object == nullptr || object->version != request.record.version)
+      return make_error(kHoldersChanged, "{}/{}: it was written again during the move", name.bucket,
+                        name.key);
+    record = *object;
+    record.spread = request.record.spread;
   }
   record.deleted = request.kind == CommitRequest::Kind::kRemove;
   const uint64_t before =
       state.last && state.last->version.epoch == state.epoch ? state.last->version.counter : 0;
-  record.version = {state.epoch, before + 1, membership_.self()};
+  record.version = {state.epoch, std::max(before, state.given) + 1, membership_.self()};
   if (record.deleted) record.spread = {};
   MR_TRY(check_floor(name, record));
-  if (request.kind != CommitRequest::Kind::kPut) return record;
+  if (request.kind == CommitRequest::Kind::kRemove || request.kind == CommitRequest::Kind::kTags)
+    return record;
 
   const auto maps = membership_.maps();
-  const std::set<DriveId> known = may_hold(*maps, name, membership_);
+  std::set<DriveId> known = may_hold(*maps, name, membership_);
+  // A move may leave slices where they are, on drives that are away.
+  if (request.kind == CommitRequest::Kind::kMove)
+    known.insert(object->spread.holders.begin(), object->spread.holders.end());
   size_t alive = 0;
   for (const DriveId drive : record.spread.holders) {
     if (!known.contains(drive))
@@ -305,7 +392,7 @@ Result<store::Record> Home::judge(const ObjectName& name, const KeyState& state,
 }
 
 Status Home::check_floor(const ObjectName& name, const store::Record& record) const {
-  const Redundancy whole = MR_TRY(membership_.redundancy(name.bucket));
+  const Redundancy whole = MR_TRY(redundancy_in(newest(), name.bucket, membership_));
   const size_t floor = size_t{whole.floor} - whole.k + (record.deleted ? 1 : record.spread.k);
   const size_t placed = placement_of(newest(), name, record).size();
   if (placed >= floor) return {};
@@ -375,6 +462,14 @@ void Home::hear_mark(const ObjectName& name, store::Version version, DriveId dri
   if (found == keys_.end() || !found->second.busy || found->second.busy->record.version != version) return;
   KeyState& state = found->second;
   state.busy->asked.erase(drive);
+  if (!reply && reply.error().is(kMarkRefused)) {
+    // The slice is not there any more, or somebody knows a newer write: what the drives know decides.
+    const Busy refused = std::move(*state.busy);
+    state.busy.reset();
+    state.synced = false;
+    if (refused.done) answer(refused.done, outcome_unknown(name));
+    return step(name);
+  }
   if (!reply) return step(name);
   state.busy->marked.insert(drive);
   if (!is_whole(name, *state.busy)) return;
@@ -387,7 +482,10 @@ void Home::hear_mark(const ObjectName& name, store::Version version, DriveId dri
 void Home::settle(const ObjectName& name, KeyState& state) {
   Busy busy = std::move(*state.busy);
   state.busy.reset();
-  state.last = busy.record;
+  const std::optional<store::Record> before = std::exchange(state.last, busy.record);
+  const store::Record* const old = object_of(before);
+  if (replaced_ && old != nullptr && old->spread.write_id != busy.record.spread.write_id)
+    replaced_(name, *old);
   const auto maps = membership_.maps();
   for (const auto& [drive, pointer] : busy.targets) {
     const MapNode* node = maps->back()->node_of(drive);
@@ -403,7 +501,17 @@ void Home::settle(const ObjectName& name, KeyState& state) {
 std::vector<DriveId> Home::placement_of(const Map& map, const ObjectName& name,
                                         const store::Record& record) const {
   if (record.deleted) return place_object(map, name, membership_);
-  return map.place(hash_of(name), size_t{record.spread.k} + record.spread.m);
+  size_t count = size_t{record.spread.k} + record.spread.m;
+  if (is_foreign(map, name, record)) {
+    const auto whole = redundancy_in(map, name.bucket, membership_);
+    if (whole) count = std::max(count, whole->slices());
+  }
+  return map.place(hash_of(name), count);
+}
+
+bool Home::is_foreign(const Map& map, const ObjectName& name, const store::Record& record) const {
+  const auto whole = redundancy_in(map, name.bucket, membership_);
+  return whole && is_spread_otherwise(record, *whole);
 }
 
 }  // namespace millrace::cluster

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -35,13 +36,19 @@ class Home {
 
   void commit(CommitRequest request, Done<Reply> done);
   void find(FindRequest request, Done<Reply> done);
+  // The newest write of a key of this node, tombstones too, as find() would know it.
+  void look(const ObjectName& name, Done<std::optional<store::Record>> done);
   // A newer map is there: keys of older epochs sync again, or are somebody else's.
   void adopt_map();
+  // Called with every object that a write or a removal replaced. A home that dies forgets to.
+  using Replaced = std::function<void(const ObjectName&, const store::Record&)>;
+  void on_replaced(Replaced replaced) { replaced_ = std::move(replaced); }
 
  private:
   struct Waiting {
     std::optional<CommitRequest> commit;  // none: a read
     Done<Reply> done;
+    Done<std::optional<store::Record>> look;  // of look(), in place of `done`
     uint64_t deadline = 0;
   };
   // A commit on its way to the holders.
@@ -54,19 +61,28 @@ class Home {
     Done<Reply> done;        // none: nobody waits
     uint64_t deadline = 0;
   };
+  // A commit that was on its way when the next epoch began. The sync of that epoch finds it, or nobody knows.
+  struct Unsettled {
+    store::Version version;
+    Done<Reply> done;
+    uint64_t deadline = 0;
+  };
   struct KeyState {
     uint32_t epoch = 0;
     bool synced = false;
     bool asking = false;
-    uint64_t round = 0;   // of asking, so that late answers are known as such
+    uint64_t round = 0;   // of asking, so that late answers are known as such; no key has it twice
+    uint64_t given = 0;   // the highest counter of a version in this epoch, even if the write failed
     size_t to_hear = 0;   // nodes that did not answer yet
     bool missed = false;  // one of them failed to
     std::map<DriveId, Ledger> heard;
+    std::set<DriveId> also;             // holders of the newest write that no open map names
     std::optional<store::Record> last;  // the newest write, tombstones too
     std::optional<Busy> busy;
+    std::optional<Unsettled> unsettled;
     std::deque<Waiting> waiting;
 
-    bool is_idle() const { return !asking && !busy && waiting.empty(); }
+    bool is_idle() const { return !asking && !busy && !unsettled && waiting.empty(); }
   };
 
   // Why this node does not act for the key in this epoch, if so.
@@ -76,14 +92,21 @@ class Home {
   void forget_some();
   // Later, so that nothing here is called while it works.
   void answer(Done<Reply> done, Result<Reply> reply);
+  void refuse(Waiting& waiting, const Error& error);
   void fail_all(KeyState& state, const Error& error);
-  void drop_late(KeyState& state);
+  void drop_late(const ObjectName& name, KeyState& state);
+  // The epoch is over. What is under way is looked for in the next one if this node is the home again.
+  void be_overtaken(const ObjectName& name, KeyState old, const Error& why);
+  void settle_old(const ObjectName& name, KeyState& state);
 
   // Sync.
   void ask(const ObjectName& name, KeyState& state);
   void hear(const ObjectName& name, uint64_t round, Result<Reply> reply);
   // What the drives said, judged. An error: it cannot be known now.
   Status decide(const ObjectName& name, KeyState& state);
+  // Whether the object has holders that were not asked: a write that began under a map which was closed
+  // meanwhile. They are asked next time.
+  bool find_unasked(KeyState& state, const store::Record& object) const;
   // Whether a write that is newer than `last` may be known only to drives that were not heard.
   Status check_nothing_hides(const ObjectName& name, const KeyState& state) const;
   // Whether marks on all drives that were heard are enough for it to be met by every later sync.
@@ -104,9 +127,12 @@ class Home {
   // kUndecided where the map has fewer drives for this write than the bucket's floor: what fewer know could
   // be forgotten with them.
   Status check_floor(const ObjectName& name, const store::Record& record) const;
-  // The drives whom readers of a map ask about this write.
+  // The drives whom readers of a map ask about this write, and those to which the map gives its slices.
   std::vector<DriveId> placement_of(const Map& map, const ObjectName& name,
                                     const store::Record& record) const;
+  // The bucket's redundancy was changed, and this object was not yet encoded anew. Readers of the map ask
+  // fewer drives than its slices need, or other ones: all of them are to know of it.
+  bool is_foreign(const Map& map, const ObjectName& name, const store::Record& record) const;
   const Map& newest() const { return *membership_.maps()->back(); }
 
   Strand& strand_;
@@ -114,6 +140,8 @@ class Home {
   Membership& membership_;
   const Holder& holder_;
   std::map<ObjectName, KeyState> keys_;
+  uint64_t rounds_ = 0;
+  Replaced replaced_;
 };
 
 }  // namespace millrace::cluster

@@ -137,9 +137,12 @@ void HttpPeers::call(uint32_t node, Request request, Done<Reply> done) {
     message->request = std::move(request);
   } else {
     message->body = encode_request(request);
-    message->channel = is_for_home(request)                       ? ChannelKind::kHome
-                       : message->body.size() > kLargePeerMessage ? ChannelKind::kLarge
-                                                                  : ChannelKind::kHolder;
+    // Comparing a slice takes as long as sending one.
+    const bool large =
+        message->body.size() > kLargePeerMessage || std::holds_alternative<VerifyRequest>(request);
+    message->channel = is_for_home(request) ? ChannelKind::kHome
+                       : large              ? ChannelKind::kLarge
+                                            : ChannelKind::kHolder;
   }
   Channel& channel = *channels_[static_cast<size_t>(message->channel)];
   // Posted even from the strand itself: nothing may be answered before this returns.

@@ -44,6 +44,7 @@ class FixedMembership final : public Membership {
   std::shared_ptr<const Maps> maps() const override { return maps_; }
   bool has_lease() const override { return true; }
   void look_again() override {}
+  void note_walked(Walked) override {}
   Result<Redundancy> redundancy(const std::string&) const override { return Redundancy(); }
 
  private:

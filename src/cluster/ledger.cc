@@ -14,9 +14,21 @@ constexpr uint8_t kHasSlice = 4;
 
 }  // namespace
 
-bool Ledger::has_slice(std::string_view write_id) const {
-  if (mark && mark->has_slice && mark->record.spread.write_id == write_id) return true;
-  return std::ranges::any_of(prepared, [&](const Prepared& one) { return one.spread.write_id == write_id; });
+std::vector<unsigned> Ledger::slots_of(std::string_view write_id) const {
+  std::vector<unsigned> slots;
+  if (mark && mark->has_slice && mark->record.spread.write_id == write_id)
+    slots.push_back(mark->record.spread.slot);
+  for (const Prepared& one : prepared) {
+    if (one.spread.write_id == write_id) slots.push_back(one.spread.slot);
+  }
+  return slots;
+}
+
+std::optional<unsigned> Ledger::held_slot(const store::Spread& spread, uint64_t drive) const {
+  for (const unsigned slot : slots_of(spread.write_id)) {
+    if (slot < spread.holders.size() && spread.holders[slot] == drive) return slot;
+  }
+  return std::nullopt;
 }
 
 const std::string* Ledger::find_bytes(std::string_view write_id) const {

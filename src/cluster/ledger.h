@@ -37,6 +37,12 @@ struct Mark {
   bool operator==(const Mark&) const = default;
 };
 
+// Whether a slice of the object lies beside the ledger: not that of a small object, nor that of one that is
+// nothing but parts.
+inline bool has_slice_beside(const store::Record& record) {
+  return !record.pieces.empty() && record.upload.empty();
+}
+
 struct Ledger {
   static constexpr size_t kMaxPrepared = 64;
 
@@ -44,7 +50,10 @@ struct Ledger {
   std::optional<Mark> mark;
 
   bool is_empty() const { return prepared.empty() && !mark; }
-  bool has_slice(std::string_view write_id) const;
+  // Which slices of the write are here: one, and during a move perhaps another.
+  std::vector<unsigned> slots_of(std::string_view write_id) const;
+  // The slot of the slice that the spread puts on this drive, if it is here.
+  std::optional<unsigned> held_slot(const store::Spread& spread, uint64_t drive) const;
   // Null where the slice is not here.
   const std::string* find_bytes(std::string_view write_id) const;
   bool operator==(const Ledger&) const = default;

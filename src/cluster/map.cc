@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/hash.h"
+#include "cluster/stripe.h"
 
 namespace millrace::cluster {
 
@@ -14,6 +15,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 constexpr int kFormat = 1;
+// With changed redundancies, which a node must not overlook.
+constexpr int kFormatWithRedundancies = 2;
 constexpr size_t kMaxNodes = 100'000;
 constexpr std::array<std::string_view, 4> kStates = {"serving", "draining", "away", "gone"};
 
@@ -48,14 +51,37 @@ MapNode parse_node(const Json& json) {
   return node;
 }
 
+uint8_t parse_count(const Json& json, uint8_t least, uint64_t most) {
+  const auto count = json.get<uint64_t>();
+  if (count < least || count > most) throw std::invalid_argument("a redundancy is impossible");
+  return static_cast<uint8_t>(count);
+}
+
+ChangedRedundancy parse_redundancy(const Json& json) {
+  ChangedRedundancy changed;
+  changed.bucket = json.at("bucket").get<std::string>();
+  changed.epoch = json.at("epoch").get<uint32_t>();
+  store::Redundancy& redundancy = changed.redundancy;
+  redundancy.k = parse_count(json.at("k"), 1, kMaxDataSlices);
+  redundancy.m = parse_count(json.at("m"), 0, kMaxParitySlices);
+  redundancy.floor = parse_count(json.at("floor"), redundancy.k, redundancy.slices());
+  return changed;
+}
+
 }  // namespace
 
 DriveId MapDrive::hash() const {
   return hash64(id);
 }
 
-Map::Map(std::string cluster, uint32_t epoch, uint32_t oldest_open, std::vector<MapNode> nodes)
-    : cluster_(std::move(cluster)), epoch_(epoch), oldest_open_(oldest_open), nodes_(std::move(nodes)) {
+Map::Map(std::string cluster, uint32_t epoch, uint32_t oldest_open, std::vector<MapNode> nodes,
+         std::vector<ChangedRedundancy> redundancies)
+    : cluster_(std::move(cluster)),
+      epoch_(epoch),
+      oldest_open_(oldest_open),
+      nodes_(std::move(nodes)),
+      redundancies_(std::move(redundancies)) {
+  std::ranges::sort(redundancies_, {}, &ChangedRedundancy::bucket);
   std::map<std::string, uint32_t> zones;
   for (size_t i = 0; i < nodes_.size(); ++i) {
     const MapNode& node = nodes_[i];
@@ -99,6 +125,19 @@ std::vector<DriveId> Map::place(uint64_t name, size_t count) const {
   return holders;
 }
 
+bool Map::places_like(const Map& other) const {
+  return placed_ == other.placed_ && redundancies_ == other.redundancies_;
+}
+
+store::Redundancy Map::redundancy_of(std::string_view bucket, const store::Redundancy& made) const {
+  const auto changed = std::ranges::lower_bound(redundancies_, bucket, {}, &ChangedRedundancy::bucket);
+  if (changed == redundancies_.end() || changed->bucket != bucket || changed->epoch <= made.since)
+    return made;
+  store::Redundancy redundancy = changed->redundancy;
+  redundancy.since = made.since;
+  return redundancy;
+}
+
 uint32_t Map::home(uint64_t name) const {
   const std::vector<size_t> first = place_holders(name, placed_, 1);
   return first.empty() ? 0 : nodes_[placed_[first.front()].node].number;
@@ -120,19 +159,28 @@ std::string encode_map(const Map& map) {
                      {"since_ms", node.since_ms},
                      {"drives", std::move(drives)}});
   }
-  return Json{{"format", kFormat},
-              {"cluster", map.cluster()},
-              {"epoch", map.epoch()},
-              {"oldest_open", map.oldest_open()},
-              {"nodes", std::move(nodes)}}
-      .dump();
+  Json json = {{"format", map.redundancies().empty() ? kFormat : kFormatWithRedundancies},
+               {"cluster", map.cluster()},
+               {"epoch", map.epoch()},
+               {"oldest_open", map.oldest_open()},
+               {"nodes", std::move(nodes)}};
+  for (const ChangedRedundancy& changed : map.redundancies()) {
+    const store::Redundancy& redundancy = changed.redundancy;
+    json["redundancies"].push_back({{"bucket", changed.bucket},
+                                    {"epoch", changed.epoch},
+                                    {"k", redundancy.k},
+                                    {"m", redundancy.m},
+                                    {"floor", redundancy.floor}});
+  }
+  return json.dump();
 }
 
 Result<Map> decode_map(std::string_view text) {
   const Json json = Json::parse(text, nullptr, false);
   if (json.is_discarded()) return broken("it is not JSON");
   try {
-    if (json.at("format").get<int>() != kFormat)
+    const int format = json.at("format").get<int>();
+    if (format != kFormat && format != kFormatWithRedundancies)
       return make_error(Code::kUnsupported, "map: unknown format").with_hint("update this node");
     std::vector<MapNode> nodes;
     if (json.at("nodes").size() > kMaxNodes) return broken("it has too many nodes");
@@ -140,7 +188,12 @@ Result<Map> decode_map(std::string_view text) {
     const auto epoch = json.at("epoch").get<uint32_t>();
     const auto oldest = json.at("oldest_open").get<uint32_t>();
     if (oldest > epoch) return broken("its oldest open epoch is yet to come");
-    return Map(json.at("cluster").get<std::string>(), epoch, oldest, std::move(nodes));
+    std::vector<ChangedRedundancy> redundancies;
+    if (format == kFormatWithRedundancies) {
+      for (const Json& changed : json.at("redundancies")) redundancies.push_back(parse_redundancy(changed));
+    }
+    return Map(json.at("cluster").get<std::string>(), epoch, oldest, std::move(nodes),
+               std::move(redundancies));
   } catch (const std::exception& error) {
     return broken(error.what());
   }

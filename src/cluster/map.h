@@ -5,6 +5,7 @@
 // data; whoever knows the same map places the same object on the same drives.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -14,10 +15,15 @@
 #include "base/rendezvous.h"
 #include "base/result.h"
 #include "cluster/placement.h"
+#include "store/bucket.h"
 
 namespace millrace::cluster {
 
 using DriveId = uint64_t;  // hash of the drive's id, as records hold it
+
+inline bool contains(const std::vector<DriveId>& drives, DriveId drive) {
+  return std::ranges::find(drives, drive) != drives.end();
+}
 
 enum class NodeState : uint8_t {
   kServing,   // it has its lease
@@ -53,16 +59,29 @@ struct MapNode {
   bool is_alive() const { return state == NodeState::kServing || state == NodeState::kDraining; }
 };
 
+// A bucket's redundancy was changed while it held objects. Its objects are encoded anew one by one, so every
+// map says what was so in its epoch.
+struct ChangedRedundancy {
+  std::string bucket;
+  uint32_t epoch = 0;  // of the change; a bucket that was made later has only the name in common
+  store::Redundancy redundancy;
+  bool operator==(const ChangedRedundancy&) const = default;
+};
+
 class Map {
  public:
   Map() = default;
-  Map(std::string cluster, uint32_t epoch, uint32_t oldest_open, std::vector<MapNode> nodes);
+  Map(std::string cluster, uint32_t epoch, uint32_t oldest_open, std::vector<MapNode> nodes,
+      std::vector<ChangedRedundancy> redundancies = {});
 
   const std::string& cluster() const { return cluster_; }
   uint32_t epoch() const { return epoch_; }
   // Maps from this epoch on may still have put objects where they lie.
   uint32_t oldest_open() const { return oldest_open_; }
   const std::vector<MapNode>& nodes() const { return nodes_; }
+  const std::vector<ChangedRedundancy>& redundancies() const { return redundancies_; }
+  // That of a bucket, which was made with `made`.
+  store::Redundancy redundancy_of(std::string_view bucket, const store::Redundancy& made) const;
 
   const MapNode* find_node(std::string_view id) const;
   const MapNode* find_node(uint32_t number) const;
@@ -73,6 +92,8 @@ class Map {
   // The first `count` drives that hold an object of this name (name_hash), in the order of its slices: those
   // that serve, on nodes that serve. Fewer where there are fewer.
   std::vector<DriveId> place(uint64_t name, size_t count) const;
+  // Every object has the same placement and redundancy under both maps.
+  bool places_like(const Map& other) const;
   // The node of the first holder; 0 where there is none.
   uint32_t home(uint64_t name) const;
 
@@ -87,9 +108,10 @@ class Map {
   uint32_t epoch_ = 0;
   uint32_t oldest_open_ = 0;
   std::vector<MapNode> nodes_;
-  std::vector<Owner> owners_;        // by drive
-  std::vector<PlacedDrive> placed_;  // those that get slices
-  std::vector<DriveId> placed_ids_;  // at the same positions
+  std::vector<ChangedRedundancy> redundancies_;  // by bucket
+  std::vector<Owner> owners_;                    // by drive
+  std::vector<PlacedDrive> placed_;              // those that get slices
+  std::vector<DriveId> placed_ids_;              // at the same positions
 };
 
 // The newest map and the older ones that are open, by epoch, the newest last. Never empty.

@@ -14,6 +14,7 @@ namespace {
 // Of change_map: each attempt that fails is somebody else's that succeeded.
 constexpr int kMostAttempts = 100;
 constexpr std::string_view kMaps = "maps/";
+constexpr size_t kMostRedundancies = 10'000;  // of buckets that were changed; every map lists them
 
 Changed unchanged() {
   return std::optional<Map>();
@@ -21,7 +22,8 @@ Changed unchanged() {
 
 Changed next(const Map& map, std::vector<MapNode> nodes) {
   if (nodes == map.nodes()) return unchanged();
-  return std::optional<Map>(Map(map.cluster(), map.epoch() + 1, map.oldest_open(), std::move(nodes)));
+  return std::optional<Map>(
+      Map(map.cluster(), map.epoch() + 1, map.oldest_open(), std::move(nodes), map.redundancies()));
 }
 
 MapNode* find(std::vector<MapNode>& nodes, const std::string& id) {
@@ -39,13 +41,19 @@ Error no_such_node(const std::string& node) {
   return make_error(Code::kNotFound, "the cluster has no node {}", node);
 }
 
-// What the node says, and what the map knew of its drives: a drive that drains goes on draining.
+// What the node says, and what the map knew of its drives: a drive that drains goes on draining. One that is
+// gone stays gone: it missed removals that nobody remembers any more.
 std::vector<MapDrive> merge_drives(const std::vector<MapDrive>& before, std::vector<MapDrive> now) {
+  std::erase_if(now, [&](const MapDrive& drive) {
+    return drive.state == DriveStanding::kGone &&
+           std::ranges::find(before, drive.id, &MapDrive::id) == before.end();
+  });
   for (MapDrive& drive : now) {
     const auto known = std::ranges::find(before, drive.id, &MapDrive::id);
-    if (known != before.end() && known->state == DriveStanding::kDraining &&
-        drive.state == DriveStanding::kServing)
-      drive.state = DriveStanding::kDraining;
+    if (known == before.end()) continue;
+    if (known->state == DriveStanding::kGone ||
+        (known->state == DriveStanding::kDraining && drive.state == DriveStanding::kServing))
+      drive.state = known->state;
   }
   for (const MapDrive& known : before) {
     if (std::ranges::find(now, known.id, &MapDrive::id) != now.end()) continue;
@@ -133,10 +141,48 @@ Changed with_removed(const Map& map, const std::string& node, int64_t wall_ms) {
 }
 
 Changed with_closed(const Map& map, uint32_t oldest_open) {
-  if (oldest_open <= map.oldest_open()) return unchanged();
+  const bool is_only = oldest_open == map.oldest_open() && oldest_open == map.epoch();
+  if (oldest_open <= map.oldest_open() && !is_only) return unchanged();
   if (oldest_open > map.epoch())
     return make_error(Code::kInvalid, "epoch {} is yet to come: the newest is {}", oldest_open, map.epoch());
-  return std::optional<Map>(Map(map.cluster(), map.epoch() + 1, oldest_open, map.nodes()));
+  return std::optional<Map>(
+      Map(map.cluster(), map.epoch() + 1, oldest_open, map.nodes(), map.redundancies()));
+}
+
+Changed with_redundancy(const Map& map, const std::string& bucket, const store::Redundancy& made,
+                        const store::Redundancy& wanted) {
+  const store::Redundancy now = map.redundancy_of(bucket, made);
+  if (now.k == wanted.k && now.m == wanted.m && now.floor == wanted.floor) return unchanged();
+  std::vector<ChangedRedundancy> redundancies = map.redundancies();
+  std::erase_if(redundancies, [&](const ChangedRedundancy& changed) { return changed.bucket == bucket; });
+  if (redundancies.size() >= kMostRedundancies)
+    return make_error(Code::kTooLarge, "the redundancy of {} buckets was changed already", kMostRedundancies)
+        .with_hint("make a bucket with the redundancy that you want, and copy: millrace cp");
+  redundancies.push_back({bucket, map.epoch() + 1, {wanted.k, wanted.m, wanted.floor}});
+  return std::optional<Map>(
+      Map(map.cluster(), map.epoch() + 1, map.oldest_open(), map.nodes(), std::move(redundancies)));
+}
+
+std::optional<uint32_t> find_closable(const Maps& maps, const std::map<std::string, Walked>& by_node,
+                                      Calm calm) {
+  const Map& newest = *maps.back();
+  uint32_t walked = newest.epoch();
+  uint64_t tombstones = 0;
+  for (const MapNode& node : newest.nodes()) {
+    if (node.state == NodeState::kGone) continue;
+    const bool away = std::ranges::any_of(node.drives, [&](const MapDrive& drive) {
+      return drive.state != DriveStanding::kGone && !newest.is_alive(drive.hash());
+    });
+    const auto told = by_node.find(node.id);
+    if (away || told == by_node.end()) return std::nullopt;
+    walked = std::min(walked, told->second.epoch);
+    tombstones += told->second.tombstones;
+  }
+  if (walked < newest.oldest_open()) return std::nullopt;
+  const bool placed_otherwise = std::ranges::any_of(
+      maps, [&](const auto& map) { return map->epoch() < walked && !map->places_like(newest); });
+  const bool is_tidying = calm == Calm::kQuiet && tombstones > 0;
+  return placed_otherwise || is_tidying ? std::optional(walked) : std::nullopt;
 }
 
 Result<std::optional<KnownMap>> read_map(Registry& registry) {
@@ -145,6 +191,19 @@ Result<std::optional<KnownMap>> read_map(Registry& registry) {
   Map map = MR_TRY(decode_map(entry->value));
   return std::optional<KnownMap>(KnownMap{std::make_shared<const Map>(std::move(map)), entry->revision});
 }
+
+namespace {
+
+// Its epoch may have been closed since the newest map was read: then that is to be read again.
+Error missing_map(Registry& registry, const KnownMap& newest, uint32_t epoch) {
+  const auto now = read_map(registry);
+  if (!now) return now.error().copy();
+  if (*now && (*now)->revision != newest.revision)
+    return make_error(Code::kUnavailable, "the map changed while it was read");
+  return make_error(Code::kCorrupt, "the registry has lost the map of epoch {}, which is open", epoch);
+}
+
+}  // namespace
 
 Result<std::shared_ptr<const Maps>> read_open_maps(Registry& registry, const KnownMap& newest,
                                                    const Maps* known) {
@@ -158,8 +217,7 @@ Result<std::shared_ptr<const Maps>> read_open_maps(Registry& registry, const Kno
       continue;
     }
     const auto entry = MR_TRY(registry.get(name_of_map(epoch)));
-    if (!entry)
-      return make_error(Code::kCorrupt, "the registry has lost the map of epoch {}, which is open", epoch);
+    if (!entry) return missing_map(registry, newest, epoch);
     Map map = MR_TRY(decode_map(entry->value));
     if (map.epoch() != epoch) return make_error(Code::kCorrupt, "maps/{} is of epoch {}", epoch, map.epoch());
     maps->push_back(std::make_shared<const Map>(std::move(map)));

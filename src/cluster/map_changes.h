@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -38,8 +39,25 @@ Changed with_living(const Map& map, const std::set<std::string>& processes, int6
 Changed with_drained(const Map& map, const std::string& node, int64_t wall_ms);
 // For good. kInvalid: the node serves; it must be drained or stopped first.
 Changed with_removed(const Map& map, const std::string& node, int64_t wall_ms);
-// Epochs before this one are closed: every object lies where a later map puts it.
+// Objects of the bucket, which was made with `made`, are to have this redundancy from now on.
+Changed with_redundancy(const Map& map, const std::string& bucket, const store::Redundancy& made,
+                        const store::Redundancy& wanted);
+// Epochs before this one are closed: every object lies where a later map puts it. If it is the newest and the
+// only one that is open, the next one begins, so that it can be closed later.
 Changed with_closed(const Map& map, uint32_t oldest_open);
+
+// What a node said about its last walk (cluster/walker.h).
+struct Walked {
+  uint32_t epoch = 0;  // all that its drives know lies where the map of this epoch puts it
+  uint64_t tombstones = 0;
+};
+// The epoch before which all can be closed, if that is of use: an older map places objects otherwise, or
+// `quiet` (the newest map is there for long) and there are tombstones, which go with their epoch. Nothing is
+// closed while a node or drive is away: it may come back with what only the maps of before say where to look
+// for.
+enum class Calm : uint8_t { kRecent, kQuiet };
+std::optional<uint32_t> find_closable(const Maps& maps, const std::map<std::string, Walked>& by_node,
+                                      Calm calm);
 
 // The newest map; nothing where there is none yet.
 Result<std::optional<KnownMap>> read_map(Registry& registry);

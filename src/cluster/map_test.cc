@@ -32,6 +32,35 @@ TEST(MapTest, IsTheSameAfterTheRegistry) {
   EXPECT_EQ(again.cluster(), "c1");
 }
 
+TEST(MapTest, KeepsTheRedundanciesThatWereChanged) {
+  const Map map("c1", 7, 3, {node(1, 2)}, {{"b", 5, {4, 2, 5}}, {"a", 7, {1, 2, 2}}});
+  const Map again = decode_map(encode_map(map)).take();
+  EXPECT_EQ(again.redundancies(), map.redundancies());
+  const store::Redundancy made{2, 1, 3, 4};
+  EXPECT_EQ(again.redundancy_of("b", made), (store::Redundancy{4, 2, 5, 4}));
+  EXPECT_EQ(again.redundancy_of("other", made), made);
+  // One that was made after the change has only the name in common.
+  const store::Redundancy later{2, 1, 3, 5};
+  EXPECT_EQ(again.redundancy_of("b", later), later);
+  EXPECT_FALSE(again.places_like(Map("c1", 7, 3, {node(1, 2)})));
+}
+
+TEST(MapTest, ImpossibleRedundanciesAreRefused) {
+  const std::string good = encode_map(Map("c", 1, 1, {node(1, 1)}, {{"b", 1, {4, 2, 5}}}));
+  for (const auto& [from, to] :
+       std::initializer_list<std::pair<const char*, const char*>>{{R"("k":4)", R"("k":0)"},
+                                                                  {R"("k":4)", R"("k":4000)"},
+                                                                  {R"("m":2)", R"("m":99)"},
+                                                                  {R"("floor":5)", R"("floor":3)"},
+                                                                  {R"("floor":5)", R"("floor":7)"},
+                                                                  {R"("redundancies")", R"("redundancy")"}}) {
+    std::string text = good;
+    text.replace(text.find(from), std::string(from).size(), to);
+    EXPECT_FALSE(decode_map(text)) << text;
+  }
+  EXPECT_TRUE(decode_map(good));
+}
+
 TEST(MapTest, PlacesOnServingDrivesOfServingNodesOnly) {
   const Map map("c", 1, 1, {node(1, 2), node(2, 2, NodeState::kAway), node(3, 2, NodeState::kDraining)});
   for (uint64_t name = 0; name < 50; ++name) {

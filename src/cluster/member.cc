@@ -2,6 +2,7 @@
 #include "cluster/member.h"
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
@@ -22,6 +23,8 @@ constexpr std::chrono::milliseconds kEvery{1000};
 constexpr size_t kSecretBytes = 32;
 constexpr const char* kLeader = "leader";
 constexpr std::string_view kLeases = "lease/";
+constexpr std::string_view kWalked = "walked/";
+constexpr uint64_t kQuietUs = uint64_t{6} * 3600 * 1'000'000;
 
 std::string find_text(const Json& object, const char* name) {
   if (!object.is_object()) return {};
@@ -155,8 +158,54 @@ Status Member::run_step() {
   MR_TRY(begin_session());
   MR_TRY(enter_lease().within("joining the cluster"));
   MR_TRY(newest_.map ? take_place() : found_map());
+  MR_TRY(tell_walked());
   MR_TRY(campaign());
   return is_leader() ? lead() : Status();
+}
+
+void Member::note_walked(Walked walked) {
+  {
+    const MutexLock lock(walked_mutex_);
+    walked_ = walked;
+  }
+  if (surroundings_.wake) surroundings_.wake();
+}
+
+Status Member::tell_walked() {
+  const Walked walked = [&] {
+    const MutexLock lock(walked_mutex_);
+    return walked_;
+  }();
+  const auto current = session();
+  if (!current || (walked.epoch == told_walked_.epoch && walked.tombstones == told_walked_.tombstones))
+    return {};
+  const std::string name = std::string(kWalked) + options_.node;
+  const auto entry = MR_TRY(registry_.get(name));
+  // With the lease: what a node said before it went away says nothing about what it is like when it returns.
+  const std::string value = Json{{"epoch", walked.epoch}, {"tombstones", walked.tombstones}}.dump();
+  if (MR_TRY(registry_.swap(name, entry ? entry->revision : 0, value, current->lease))) told_walked_ = walked;
+  return {};
+}
+
+Status Member::close_epochs() {
+  std::map<std::string, Walked> by_node;
+  for (const Entry& entry : MR_TRY(registry_.list(std::string(kWalked)))) {
+    const Json json = Json::parse(entry.value, nullptr, false);
+    const auto number = [&](const char* name) {
+      const bool good = json.is_object() && json.contains(name) && json[name].is_number_unsigned();
+      return good ? json[name].get<uint64_t>() : 0;
+    };
+    by_node[entry.name.substr(kWalked.size())] = {static_cast<uint32_t>(number("epoch")),
+                                                  number("tombstones")};
+  }
+  const auto maps = maps_.load();
+  if (maps->back()->epoch() != newest_.map->epoch()) return {};
+  const bool quiet = surroundings_.now_us() >= newest_since_us_ + kQuietUs;
+  const auto oldest = find_closable(*maps, by_node, quiet ? Calm::kQuiet : Calm::kRecent);
+  if (!oldest) return {};
+  const auto next = MR_TRY(with_closed(*newest_.map, *oldest));
+  if (next) MR_TRY(replace(*next));
+  return {};
 }
 
 Status Member::identify() {
@@ -253,6 +302,7 @@ Status Member::learn_from(KnownMap newest) {
     return maps.take_error();
   }
   newest_ = std::move(newest);
+  newest_since_us_ = surroundings_.now_us();
   note_acting();
   maps_.store(*maps);
   if (changed_) changed_(**maps);
@@ -340,6 +390,7 @@ Status Member::lead() {
   for (const Entry& entry : MR_TRY(registry_.list(std::string(kLeases)))) living.insert(process_of(entry));
   const auto next = MR_TRY(with_living(*newest_.map, living, surroundings_.wall_ms()));
   if (next) MR_TRY(replace(*next));
+  MR_TRY(close_epochs());
   if (tidied_epoch_ == newest_.map->epoch()) return {};
   MR_TRY(forget_closed_maps(registry_, *newest_.map));
   tidied_epoch_ = newest_.map->epoch();

@@ -108,6 +108,9 @@ class Member {
   std::optional<Error> problem() const;
   // Drives that are in service from now on.
   void set_drives(std::vector<MapDrive> drives);
+  // All that this node's drives know lies where the map of this epoch puts it. The leader is told by the
+  // registry; when it has heard it of all nodes it closes older epochs.
+  void note_walked(Walked walked);
 
  private:
   struct Session {
@@ -128,6 +131,9 @@ class Member {
   Status take_place();
   Status campaign();
   Status lead();
+  Status tell_walked();
+  // Closes the epochs that all nodes have walked clean (find_closable).
+  Status close_epochs();
   // Makes this the newest map; false: somebody was faster, and the next step looks again.
   Result<bool> replace(const Map& next);
   MapNode wanted() const;
@@ -143,12 +149,16 @@ class Member {
   Snapshot<ClusterIdentity> identity_;
   std::atomic<uint32_t> number_ = 0;
   std::atomic<bool> look_ = true;
+  Mutex walked_mutex_;
+  Walked walked_ MR_GUARDED_BY(walked_mutex_);
 
   // Of step() alone.
   KnownMap newest_;
   uint64_t read_at_us_ = 0;
   bool admitted_ = false;
   uint32_t tidied_epoch_ = 0;
+  Walked told_walked_;
+  uint64_t newest_since_us_ = 0;  // when the newest map was first seen
 
   mutable Mutex mutex_;
   std::optional<Session> session_ MR_GUARDED_BY(mutex_);

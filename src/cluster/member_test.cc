@@ -437,6 +437,54 @@ TEST_F(MemberTest, NeverHasTwoWhoActForOneNodeWhateverHappens) {
   }
 }
 
+TEST(MapChangesTest, AMapThatIsClosedWhileItIsReadIsReadAgain) {
+  MemoryStore store([] { return uint64_t{0}; });
+  MemoryRegistry registry(store);
+  const Map none("c", 0, 0, {});
+  const Map first = with_node(none, node("a", "p1"), 5).take().value();
+  ASSERT_TRUE(registry.swap("map", 0, encode_map(first), LeaseId::kNone).take().has_value());
+  const auto add = [](const Map& map) { return with_node(map, node("b", "p2"), 5); };
+  const KnownMap before = change_map(registry, add).take();
+  EXPECT_EQ(read_open_maps(registry, before, nullptr).take()->size(), 2U);
+  const KnownMap closed = change_map(registry, [](const Map& map) { return with_closed(map, 2); }).take();
+  ASSERT_TRUE(forget_closed_maps(registry, *closed.map));
+  EXPECT_EQ(read_open_maps(registry, before, nullptr).error().code(), Code::kUnavailable);
+  EXPECT_EQ(read_open_maps(registry, closed, nullptr).take()->size(), 2U);
+  // One that is missing though nothing changed is damage.
+  ASSERT_TRUE(registry.remove("maps/2", registry.get("maps/2").take()->revision).take());
+  EXPECT_EQ(read_open_maps(registry, closed, nullptr).error().code(), Code::kCorrupt);
+}
+
+TEST(MapChangesTest, EpochsAreClosedWhenAllNodesHaveWalkedAndTheirMapsPlaceOtherwise) {
+  const Map none("c", 0, 0, {});
+  const auto one = std::make_shared<const Map>(with_node(none, node("a", "p1"), 5).take().value());
+  const auto two = std::make_shared<const Map>(with_node(*one, node("b", "p2"), 5).take().value());
+  const Maps maps = {one, two};
+  EXPECT_FALSE(one->places_like(*two));
+  EXPECT_EQ(find_closable(maps, {{"a", {2, 0}}, {"b", {2, 0}}}, Calm::kRecent), 2U);
+  EXPECT_FALSE(find_closable(maps, {{"a", {2, 0}}, {"b", {1, 0}}}, Calm::kRecent));
+  EXPECT_FALSE(find_closable(maps, {{"a", {2, 0}}}, Calm::kRecent));
+
+  // A node that is away keeps everything open, one that is gone does not.
+  const auto away = std::make_shared<const Map>(with_living(*two, {"p1"}, 6).take().value());
+  const std::map<std::string, Walked> all = {{"a", {3, 0}}, {"b", {3, 0}}};
+  EXPECT_FALSE(find_closable({one, two, away}, all, Calm::kQuiet));
+  const auto gone = std::make_shared<const Map>(with_removed(*away, "b", 7).take().value());
+  EXPECT_EQ(find_closable({one, two, away, gone}, {{"a", {4, 0}}}, Calm::kRecent), 4U);
+
+  // Where maps place alike, an epoch is closed for the sake of its tombstones alone.
+  const auto next = std::make_shared<const Map>(with_closed(*gone, 4).take().value());
+  EXPECT_EQ(next->epoch(), 5U);
+  EXPECT_EQ(next->oldest_open(), 4U);
+  const Maps alike = {gone, next};
+  EXPECT_FALSE(find_closable(alike, {{"a", {5, 1}}}, Calm::kRecent));
+  EXPECT_FALSE(find_closable(alike, {{"a", {5, 0}}}, Calm::kQuiet));
+  EXPECT_EQ(find_closable(alike, {{"a", {5, 1}}}, Calm::kQuiet), 5U);
+  // The only epoch that is open is followed by another.
+  const Map only("c", 7, 7, next->nodes());
+  EXPECT_EQ(with_closed(only, 7).take().value().epoch(), 8U);
+}
+
 TEST(MapChangesTest, LeaveAMapAloneThatIsAsItShouldBe) {
   const Map none("c", 0, 0, {});
   const Map one = with_node(none, node("a", "p1"), 5).take().value();
@@ -448,8 +496,35 @@ TEST(MapChangesTest, LeaveAMapAloneThatIsAsItShouldBe) {
   EXPECT_EQ(with_closed(one, 2).error().code(), Code::kInvalid);
   EXPECT_EQ(with_drained(one, "b", 6).error().code(), Code::kNotFound);
   EXPECT_EQ(with_removed(one, "b", 6).error().code(), Code::kNotFound);
+  const Map changed = with_redundancy(one, "b", {1, 0, 1}, {4, 2, 5}).take().value();
+  EXPECT_EQ(changed.epoch(), one.epoch() + 1);
+  EXPECT_EQ(changed.redundancies(), (std::vector<ChangedRedundancy>{{"b", one.epoch() + 1, {4, 2, 5}}}));
+  EXPECT_FALSE(with_redundancy(changed, "b", {1, 0, 1}, {4, 2, 5}).take().has_value());
+  EXPECT_EQ(with_drained(changed, "a", 7).take().value().redundancies(), changed.redundancies());
   const Map drained = with_drained(one, "a", 7).take().value();
   EXPECT_FALSE(with_drained(drained, "a", 8).take().has_value());
+}
+
+TEST(MapChangesTest, ADriveThatWasGivenUpIsGoneForGood) {
+  const auto standing = [](const Map& map, std::string_view id) -> std::optional<DriveStanding> {
+    for (const MapDrive& drive : map.find_node("a")->drives) {
+      if (drive.id == id) return drive.state;
+    }
+    return std::nullopt;
+  };
+  MapNode said = node("a", "p1");
+  said.drives = {{"kept", 1.0, DriveStanding::kServing}, {"lost", 1.0, DriveStanding::kServing}};
+  const Map both = with_node(Map("c", 0, 0, {}), said, 1).take().value();
+  said.drives.pop_back();
+  EXPECT_EQ(standing(with_node(both, said, 2).take().value(), "lost"), DriveStanding::kAway);
+  said.drives.push_back({"lost", 1.0, DriveStanding::kGone});
+  said.drives.push_back({"never here", 1.0, DriveStanding::kGone});
+  const Map given_up = with_node(both, said, 3).take().value();
+  EXPECT_EQ(standing(given_up, "lost"), DriveStanding::kGone);
+  EXPECT_EQ(standing(given_up, "never here"), std::nullopt);
+  // It missed what was removed meanwhile.
+  said.drives = {{"kept", 1.0, DriveStanding::kServing}, {"lost", 1.0, DriveStanding::kServing}};
+  EXPECT_FALSE(with_node(given_up, said, 4).take().has_value());
 }
 
 TEST(MemberThreadsTest, JoinsLeadsAndNoticesADeathOverFiles) {

@@ -187,7 +187,7 @@ void encode(Encoder& out, const CommitRequest& request) {
 Result<Request> decode_commit(Decoder& in) {
   CommitRequest request;
   const uint8_t kind = in.u8();
-  if (kind > static_cast<uint8_t>(CommitRequest::Kind::kTags)) return broken("its kind is unknown");
+  if (kind > static_cast<uint8_t>(CommitRequest::Kind::kMove)) return broken("its kind is unknown");
   request.kind = static_cast<CommitRequest::Kind>(kind);
   request.epoch = in.u32();
   request.name = decode_name(in);
@@ -275,6 +275,7 @@ void encode(Encoder& out, const ListRequest& request) {
   out.text(request.prefix);
   out.text(request.after);
   out.u32(request.limit);
+  out.u8(request.records ? 1 : 0);
 }
 Result<Request> decode_list(Decoder& in) {
   ListRequest request;
@@ -283,6 +284,7 @@ Result<Request> decode_list(Decoder& in) {
   request.prefix = in.text();
   request.after = in.text();
   request.limit = in.u32();
+  request.records = in.u8() != 0;
   return Request(std::move(request));
 }
 
@@ -291,11 +293,85 @@ Result<Request> decode_refresh(Decoder&) {
   return Request(RefreshRequest{});
 }
 
+void encode(Encoder& out, const MendRequest& request) {
+  out.u32(request.epoch);
+  encode(out, request.name);
+  out.u64(request.drive);
+}
+Result<Request> decode_mend(Decoder& in) {
+  MendRequest request;
+  request.epoch = in.u32();
+  request.name = decode_name(in);
+  request.drive = in.u64();
+  return Request(std::move(request));
+}
+
+void encode(Encoder& out, const ForgetRequest& request) {
+  out.u32(request.epoch);
+  out.u64(request.drive);
+  encode(out, request.name);
+  encode(out, request.version);
+}
+Result<Request> decode_forget(Decoder& in) {
+  ForgetRequest request;
+  request.epoch = in.u32();
+  request.drive = in.u64();
+  request.name = decode_name(in);
+  request.version = decode_version(in);
+  return Request(std::move(request));
+}
+
+void encode(Encoder& out, const CompareRequest& request) {
+  out.u32(request.epoch);
+  out.u64(request.drive);
+  out.u32(static_cast<uint32_t>(request.known.size()));
+  for (const CompareRequest::Known& one : request.known) {
+    encode(out, one.name);
+    encode(out, one.version);
+  }
+}
+Result<Request> decode_compare(Decoder& in) {
+  CompareRequest request;
+  request.epoch = in.u32();
+  request.drive = in.u64();
+  const uint32_t count = in.u32();
+  if (count > CompareRequest::kMost) return broken("it names too many objects");
+  for (uint32_t i = 0; i < count && in.good(); ++i) {
+    CompareRequest::Known& one = request.known.emplace_back();
+    one.name = decode_name(in);
+    one.version = decode_version(in);
+  }
+  return Request(std::move(request));
+}
+
+void encode(Encoder&, const ProgressRequest&) {}
+Result<Request> decode_progress(Decoder&) {
+  return Request(ProgressRequest{});
+}
+
+void encode(Encoder& out, const VerifyRequest& request) {
+  out.u64(request.drive);
+  encode(out, request.name);
+  out.text(request.write_id);
+  out.u8(request.slot);
+  out.u64(request.block);
+}
+Result<Request> decode_verify(Decoder& in) {
+  VerifyRequest request;
+  request.drive = in.u64();
+  request.name = decode_name(in);
+  request.write_id = in.text();
+  request.slot = in.u8();
+  request.block = in.u64();
+  return Request(std::move(request));
+}
+
 using DecodeRequest = Result<Request> (*)(Decoder&);
 // At the positions of the variant.
 constexpr std::array<DecodeRequest, std::variant_size_v<Request>> kDecoders = {
-    decode_prepare, decode_state,  decode_mark, decode_complete, decode_commit, decode_find,
-    decode_append,  decode_finish, decode_drop, decode_read,     decode_list,   decode_refresh};
+    decode_prepare, decode_state,  decode_mark,    decode_complete, decode_commit, decode_find,
+    decode_append,  decode_finish, decode_drop,    decode_read,     decode_list,   decode_refresh,
+    decode_mend,    decode_forget, decode_compare, decode_progress, decode_verify};
 
 void encode(Encoder& out, const StateReply& reply) {
   out.u32(static_cast<uint32_t>(reply.drives.size()));
@@ -349,6 +425,8 @@ void encode(Encoder& out, const ListReply& reply) {
     out.u64(entry.size);
     out.u64(static_cast<uint64_t>(entry.modified_ms));
     out.text(entry.etag);
+    out.u8(entry.record ? 1 : 0);
+    if (entry.record) encode(out, *entry.record);
   }
 }
 Result<Reply> decode_list_reply(Decoder& in) {
@@ -363,14 +441,78 @@ Result<Reply> decode_list_reply(Decoder& in) {
     entry.size = in.u64();
     entry.modified_ms = static_cast<int64_t>(in.u64());
     entry.etag = in.text();
+    if (in.u8() != 0) entry.record = MR_TRY(decode_record(in));
     reply.entries.push_back(std::move(entry));
   }
   return Reply(std::move(reply));
 }
 
+void encode(Encoder& out, const CompareReply& reply) {
+  out.u32(static_cast<uint32_t>(reply.differing.size()));
+  for (const uint32_t position : reply.differing) out.u32(position);
+}
+Result<Reply> decode_compare_reply(Decoder& in) {
+  CompareReply reply;
+  const uint32_t count = in.u32();
+  if (count > CompareRequest::kMost) return broken("it names too many objects");
+  for (uint32_t i = 0; i < count && in.good(); ++i) reply.differing.push_back(in.u32());
+  return Reply(std::move(reply));
+}
+
+constexpr uint64_t Progress::* kProgressNumbers[] = {&Progress::rows,
+                                                     &Progress::rows_before,
+                                                     &Progress::objects,
+                                                     &Progress::below,
+                                                     &Progress::below_floor,
+                                                     &Progress::to_move_bytes,
+                                                     &Progress::needed,
+                                                     &Progress::held,
+                                                     &Progress::failures,
+                                                     &Progress::mended,
+                                                     &Progress::built,
+                                                     &Progress::built_bytes,
+                                                     &Progress::bytes_per_second,
+                                                     &Progress::forgotten,
+                                                     &Progress::under_way};
+
+void encode(Encoder& out, const ProgressReply& reply) {
+  out.u32(reply.progress.clean);
+  out.u32(reply.progress.walking);
+  for (const auto number : kProgressNumbers) out.u64(reply.progress.*number);
+  out.text(reply.progress.problem);
+}
+Result<Reply> decode_progress_reply(Decoder& in) {
+  ProgressReply reply;
+  reply.progress.clean = in.u32();
+  reply.progress.walking = in.u32();
+  for (const auto number : kProgressNumbers) reply.progress.*number = in.u64();
+  reply.progress.problem = in.text();
+  return Reply(std::move(reply));
+}
+
+void encode(Encoder& out, const VerifyReply& reply) {
+  out.u8(static_cast<uint8_t>(reply.found));
+  out.u64(reply.bytes);
+  out.u64(reply.next);
+  encode_optional(out, reply.bad_block);
+  out.text(reply.why);
+}
+Result<Reply> decode_verify_reply(Decoder& in) {
+  VerifyReply reply;
+  const uint8_t found = in.u8();
+  if (found > static_cast<uint8_t>(VerifyReply::Found::kDamaged)) return broken("its finding is unknown");
+  reply.found = static_cast<VerifyReply::Found>(found);
+  reply.bytes = in.u64();
+  reply.next = in.u64();
+  reply.bad_block = decode_optional<uint64_t>(in);
+  reply.why = in.text();
+  return Reply(std::move(reply));
+}
+
 using DecodeReply = Result<Reply> (*)(Decoder&);
 constexpr std::array<DecodeReply, std::variant_size_v<Reply>> kReplyDecoders = {
-    decode_state_reply, decode_object_reply, decode_done_reply, decode_bytes_reply, decode_list_reply};
+    decode_state_reply, decode_object_reply,  decode_done_reply,     decode_bytes_reply,
+    decode_list_reply,  decode_compare_reply, decode_progress_reply, decode_verify_reply};
 
 Error decode_error(Decoder& in) {
   const uint8_t code = in.u8();

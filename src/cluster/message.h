@@ -14,6 +14,7 @@
 #include "base/result.h"
 #include "cluster/ledger.h"
 #include "cluster/map.h"
+#include "cluster/progress.h"
 #include "store/condition.h"
 
 namespace millrace::cluster {
@@ -60,7 +61,9 @@ struct CommitRequest {
   enum class Kind : uint8_t {
     kPut,
     kRemove,
-    kTags,  // of the object that is there; the record brings nothing but the tags
+    kTags,   // of the object that is there; the record brings nothing but the tags
+    kIndex,  // what came of indexing the shard that is there; kConditionFailed where it is another write
+    kMove,   // of the object that is there, if it is still this version: its slices lie by this spread now
   };
   Kind kind = Kind::kPut;
   uint32_t epoch = 0;
@@ -115,6 +118,46 @@ struct ListRequest {
   std::string prefix;
   std::string after;
   uint32_t limit = 0;
+  bool records = false;  // entries bring their whole records
+};
+
+// To the home of a key: see that every holder has its slice and its mark, and answer when it is so.
+struct MendRequest {
+  uint32_t epoch = 0;
+  ObjectName name;
+  DriveId drive = 0;  // that knows something of the key; it may be none of those that the home asks
+};
+
+// To a drive that is not to hold the key, or whose tombstone everyone has seen: what it knows may go.
+struct ForgetRequest {
+  uint32_t epoch = 0;
+  DriveId drive = 0;
+  ObjectName name;
+  store::Version version;  // marks up to this one
+};
+
+// To a node: which of these objects does this drive of yours not know, or know in another version?
+struct CompareRequest {
+  static constexpr size_t kMost = 256;
+  struct Known {
+    ObjectName name;
+    store::Version version;
+  };
+  uint32_t epoch = 0;
+  DriveId drive = 0;
+  std::vector<Known> known;
+};
+
+// To a node: what did your walks find?
+struct ProgressRequest {};
+
+// To a holder: compare some blocks of a slice with their checksums, as they are on the drive now.
+struct VerifyRequest {
+  DriveId drive = 0;
+  ObjectName name;
+  std::string write_id;
+  uint8_t slot = 0;
+  uint64_t block = 0;  // the first; the reply says where to go on
 };
 
 // To a node: buckets or settings changed; read them again before you answer.
@@ -122,7 +165,8 @@ struct RefreshRequest {};
 
 using Request =
     std::variant<PrepareRequest, StateRequest, MarkRequest, CompleteRequest, CommitRequest, FindRequest,
-                 AppendRequest, FinishRequest, DropRequest, ReadRequest, ListRequest, RefreshRequest>;
+                 AppendRequest, FinishRequest, DropRequest, ReadRequest, ListRequest, RefreshRequest,
+                 MendRequest, ForgetRequest, CompareRequest, ProgressRequest, VerifyRequest>;
 
 // The drives that were asked about and are in service.
 struct StateReply {
@@ -148,13 +192,37 @@ struct ListReply {
     uint64_t size = 0;
     int64_t modified_ms = 0;
     std::string etag;
+    std::optional<store::Record> record;  // where it was asked for; none of what is deleted
   };
   std::vector<Entry> entries;   // by key; the newest mark that the node knows
   std::vector<DriveId> drives;  // that were looked at
   std::string reached;          // nothing is missing up to this key; empty: to the end
 };
 
-using Reply = std::variant<StateReply, ObjectReply, DoneReply, BytesReply, ListReply>;
+struct CompareReply {
+  std::vector<uint32_t> differing;  // positions in the request
+};
+
+struct ProgressReply {
+  Progress progress;
+};
+
+struct VerifyReply {
+  enum class Found : uint8_t {
+    kWhole,     // all that was compared is as it was written
+    kUnmarked,  // the drive does not know this write as the object, or has no slice of it
+    kMissing,   // the drive is to have the slice, and it is not there
+    kDamaged,
+  };
+  Found found = Found::kWhole;
+  uint64_t bytes = 0;                 // that were compared and are good
+  uint64_t next = 0;                  // block to go on with; 0: all were compared
+  std::optional<uint64_t> bad_block;  // the first one
+  std::string why;                    // empty where all is whole
+};
+
+using Reply = std::variant<StateReply, ObjectReply, DoneReply, BytesReply, ListReply, CompareReply,
+                           ProgressReply, VerifyReply>;
 
 std::string encode_request(const Request& request);
 Result<Request> decode_request(std::string_view bytes);

@@ -66,19 +66,55 @@ TEST(MessageTest, BulkRequestsArriveAsTheyWereSent) {
   const auto read = sent(ReadRequest{5, "id", 3, 7, 8});
   EXPECT_EQ(read.slot, 3);
   EXPECT_EQ(read.size, 8u);
-  const auto list = sent(ListRequest{4, "b", "p", "a", 10});
+  const auto list = sent(ListRequest{4, "b", "p", "a", 10, true});
   EXPECT_EQ(list.prefix, "p");
   EXPECT_EQ(list.after, "a");
+  EXPECT_TRUE(list.records);
 
-  ListReply page{{{"k", {1, 2, 3}, true, 4, -5, "e"}}, {7, 8}, "k"};
+  const auto verify = sent(VerifyRequest{5, kName, "id", 3, 64});
+  EXPECT_EQ(verify.drive, 5u);
+  EXPECT_EQ(verify.name, kName);
+  EXPECT_EQ(verify.write_id, "id");
+  EXPECT_EQ(verify.slot, 3);
+  EXPECT_EQ(verify.block, 64u);
+
+  ListReply page{{{"k", {1, 2, 3}, true, 4, -5, "e", some_record()}}, {7, 8}, "k"};
   const Reply arrived = decode_reply(encode_reply(Reply(page))).take();
   const ListReply& again = std::get<ListReply>(arrived);
   ASSERT_EQ(again.entries.size(), 1u);
   EXPECT_EQ(again.entries[0].version, (store::Version{1, 2, 3}));
   EXPECT_EQ(again.entries[0].modified_ms, -5);
   EXPECT_TRUE(again.entries[0].deleted);
+  EXPECT_EQ(again.entries[0].record, some_record());
   EXPECT_EQ(again.reached, "k");
   EXPECT_EQ(again.drives, page.drives);
+}
+
+TEST(MessageTest, RequestsOfTheMoverArriveAsTheyWereSent) {
+  const auto mend = sent(MendRequest{4, kName, 9});
+  EXPECT_EQ(mend.name, kName);
+  EXPECT_EQ(mend.drive, 9u);
+  const auto forget = sent(ForgetRequest{4, 5, kName, {1, 2, 3}});
+  EXPECT_EQ(forget.version, (store::Version{1, 2, 3}));
+  EXPECT_EQ(forget.drive, 5u);
+  const auto compare = sent(CompareRequest{4, 5, {{kName, {1, 2, 3}}, {{"b", "c"}, {4, 5, 6}}}});
+  ASSERT_EQ(compare.known.size(), 2u);
+  EXPECT_EQ(compare.known[1].name, (ObjectName{"b", "c"}));
+  EXPECT_EQ(compare.known[0].version, (store::Version{1, 2, 3}));
+  const Reply differing = decode_reply(encode_reply(Reply(CompareReply{{1, 7}}))).take();
+  EXPECT_EQ(std::get<CompareReply>(differing).differing, (std::vector<uint32_t>{1, 7}));
+
+  ProgressReply told;
+  told.progress.clean = 3;
+  told.progress.below = 5;
+  told.progress.under_way = 6;
+  told.progress.problem = "why";
+  const Reply progress = decode_reply(encode_reply(Reply(told))).take();
+  EXPECT_EQ(std::get<ProgressReply>(progress).progress, told.progress);
+
+  CompareRequest long_one;
+  long_one.known.resize(CompareRequest::kMost + 1);
+  EXPECT_FALSE(decode_request(encode_request(long_one)));
 }
 
 TEST(MessageTest, RepliesAndErrorsArriveAsTheyWereSent) {
@@ -91,6 +127,17 @@ TEST(MessageTest, RepliesAndErrorsArriveAsTheyWereSent) {
 
   const Reply object = decode_reply(encode_reply(Reply(ObjectReply{some_record()}))).take();
   EXPECT_EQ(std::get<ObjectReply>(object).record, some_record());
+
+  const VerifyReply damaged{VerifyReply::Found::kDamaged, 1 << 20, 32, 7, "its checksum is wrong"};
+  const Reply verified = decode_reply(encode_reply(Reply(damaged))).take();
+  EXPECT_EQ(std::get<VerifyReply>(verified).found, VerifyReply::Found::kDamaged);
+  EXPECT_EQ(std::get<VerifyReply>(verified).bytes, 1u << 20);
+  EXPECT_EQ(std::get<VerifyReply>(verified).next, 32u);
+  EXPECT_EQ(std::get<VerifyReply>(verified).bad_block, 7u);
+  EXPECT_EQ(std::get<VerifyReply>(verified).why, "its checksum is wrong");
+  std::string unknown = encode_reply(Reply(VerifyReply{}));
+  unknown[2] = 9;  // behind format and kind
+  EXPECT_FALSE(decode_reply(unknown));
 
   const auto refused = decode_reply(encode_reply(make_error(store::kConditionFailed, "it exists")));
   ASSERT_FALSE(refused);

@@ -115,9 +115,9 @@ TEST_F(PeerServiceTest, AnOldMessageIsRefusedWithBothTimes) {
 
 TEST_F(PeerServiceTest, AMessageWithoutASealOrOfAnotherVersionIsRefused) {
   expect_refused(post("", message_), 403, "the message has none");
-  expect_refused(post("nonsense", message_), 403, "version nonsense, this node speaks v1");
-  expect_refused(post("v2" + seal(message_).text().substr(2), message_), 403,
-                 "version v2, this node speaks v1");
+  expect_refused(post("nonsense", message_), 403, "version nonsense, this node speaks v2");
+  expect_refused(post("v1" + seal(message_).text().substr(2), message_), 403,
+                 "version v1, this node speaks v2");
 }
 
 TEST_F(PeerServiceTest, OtherMethodsAndQueriesAreRefused) {

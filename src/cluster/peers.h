@@ -14,6 +14,7 @@
 #include "base/result.h"
 #include "cluster/ledger.h"
 #include "cluster/map.h"
+#include "cluster/map_changes.h"
 #include "cluster/message.h"
 #include "store/objects.h"
 
@@ -51,6 +52,8 @@ class Membership {
   // Somebody knows a newer map: look for it soon.
   virtual void look_again() = 0;
   virtual Result<Redundancy> redundancy(const std::string& bucket) const = 0;
+  // Everything that this node's drives know was found in its place.
+  virtual void note_walked(Walked walked) = 0;
 };
 
 // The durable side of this node: ledgers and slices on its drives. Answers on the strand.
@@ -63,9 +66,17 @@ class Shelf {
   enum class Haste : uint8_t { kDurable, kLazy };
   virtual void write(DriveId drive, const ObjectName& name, const Ledger& ledger, Haste haste,
                      Done<void> done) = 0;
+  // Rows of the drive behind `after`, in order; fewer than `limit` only at the end.
+  struct Row {
+    ObjectName name;
+    Ledger ledger;
+  };
+  virtual void list(DriveId drive, const ObjectName& after, size_t limit, Done<std::vector<Row>> done) = 0;
   virtual void put_slice(DriveId drive, const store::Spread& spread, std::string bytes, Done<void> done) = 0;
-  // Once nobody reads it any more; nobody waits for it.
+  // Once nobody reads it any more, unless it is put again before; nobody waits for it.
   virtual void drop_slice(DriveId drive, const store::Spread& spread) = 0;
+  // It was dropped, and not put again since.
+  virtual bool is_dropped(DriveId drive, const store::Spread& spread) const = 0;
   // The epoch below which marks are refused: durable when done, and kept over restarts.
   virtual uint32_t promised() const = 0;
   virtual void promise(uint32_t epoch, Done<void> done) = 0;

@@ -19,6 +19,7 @@ struct PlacedDrive {
   Target target;      // its id and weight
   uint32_t node = 0;  // number of its node
   uint32_t zone = 0;  // number of its node's zone; the same for all where there are no zones
+  bool operator==(const PlacedDrive&) const = default;
 };
 
 // Positions in `drives`: the holders of a name, in the order of its slices. Fewer than `count` where there

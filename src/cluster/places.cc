@@ -1,14 +1,31 @@
 // Placements of one object under one map and under many.
 #include "cluster/places.h"
 
+#include "cluster/hidden_bucket.h"
+
 namespace millrace::cluster {
 
 uint64_t hash_of(const ObjectName& name) {
   return name_hash(name.bucket, name.key);
 }
 
+Result<Redundancy> redundancy_in(const Map& map, const std::string& bucket, const Membership& membership) {
+  const Redundancy made = MR_TRY(membership.redundancy(bucket));
+  return map.redundancy_of(real_bucket(bucket), made);
+}
+
+Redundancy redundancy_for(const store::Record& record, const Redundancy& whole) {
+  // An object of parts has no bytes of its own.
+  return record.size <= kCopiedBytes || !record.upload.empty() ? whole.small() : whole;
+}
+
+bool is_spread_otherwise(const store::Record& record, const Redundancy& whole) {
+  const Redundancy wanted = redundancy_for(record, whole);
+  return !record.deleted && (record.spread.k != wanted.k || record.spread.m != wanted.m);
+}
+
 std::vector<DriveId> place_object(const Map& map, const ObjectName& name, const Membership& membership) {
-  const auto redundancy = membership.redundancy(name.bucket);
+  const auto redundancy = redundancy_in(map, name.bucket, membership);
   return map.place(hash_of(name), redundancy ? redundancy->slices() : 1);
 }
 
@@ -22,9 +39,14 @@ std::set<DriveId> may_hold(const Maps& maps, const ObjectName& name, const Membe
 
 bool is_settled_since(uint32_t epoch, const Maps& maps, const ObjectName& name,
                       const Membership& membership) {
-  const std::vector<DriveId> now = place_object(*maps.back(), name, membership);
+  const Map& newest = *maps.back();
+  const auto redundancy = redundancy_in(newest, name.bucket, membership);
+  const std::vector<DriveId> now = place_object(newest, name, membership);
   for (const auto& map : maps) {
-    if (map->epoch() >= epoch && place_object(*map, name, membership) != now) return false;
+    if (map->epoch() < epoch) continue;
+    const auto then = redundancy_in(*map, name.bucket, membership);
+    if (!redundancy || !then || then->k != redundancy->k) return false;
+    if (place_object(*map, name, membership) != now) return false;
   }
   return true;
 }

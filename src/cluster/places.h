@@ -13,13 +13,22 @@ namespace millrace::cluster {
 
 uint64_t hash_of(const ObjectName& name);
 
+// Of a bucket, or of the one that a hidden bucket belongs to, as the map has it.
+Result<Redundancy> redundancy_in(const Map& map, const std::string& bucket, const Membership& membership);
+// What the object of this record is to have in a bucket of this redundancy: small ones are copies.
+Redundancy redundancy_for(const store::Record& record, const Redundancy& whole);
+// It was written with another.
+bool is_spread_otherwise(const store::Record& record, const Redundancy& whole);
+// Objects up to this are kept as copies in buckets of any redundancy.
+inline constexpr uint64_t kCopiedBytes = 128 << 10;
+
 // The drives that hold an object of this name, in the order of its slices.
 std::vector<DriveId> place_object(const Map& map, const ObjectName& name, const Membership& membership);
 
 // All drives that may know something of it: its placements of all open epochs.
 std::set<DriveId> may_hold(const Maps& maps, const ObjectName& name, const Membership& membership);
 
-// Whether the placement is the same in every open map from `epoch` on.
+// Whether placement and redundancy are the same in every open map from `epoch` on.
 bool is_settled_since(uint32_t epoch, const Maps& maps, const ObjectName& name, const Membership& membership);
 
 }  // namespace millrace::cluster

@@ -10,6 +10,7 @@ namespace {
 struct Dispatch {
   Holder& holder;
   Home& home;
+  Mender& mender;
   Done<Reply> done;
 
   void operator()(PrepareRequest&& request) { holder.prepare(std::move(request), std::move(done)); }
@@ -17,6 +18,9 @@ struct Dispatch {
   void operator()(MarkRequest&& request) { holder.mark(std::move(request), std::move(done)); }
   void operator()(CompleteRequest&& request) { holder.complete(std::move(request), std::move(done)); }
   void operator()(DropRequest&& request) { holder.drop(std::move(request), std::move(done)); }
+  void operator()(ForgetRequest&& request) { holder.forget(std::move(request), std::move(done)); }
+  void operator()(CompareRequest&& request) { holder.compare(std::move(request), std::move(done)); }
+  void operator()(MendRequest&& request) { mender.mend(std::move(request), std::move(done)); }
   void operator()(CommitRequest&& request) { home.commit(std::move(request), std::move(done)); }
   void operator()(FindRequest&& request) { home.find(std::move(request), std::move(done)); }
   template <typename Bulk>
@@ -28,7 +32,7 @@ struct Dispatch {
 }  // namespace
 
 void Protocol::handle(Request request, Done<Reply> done) {
-  std::visit(Dispatch{holder_, home_, std::move(done)}, std::move(request));
+  std::visit(Dispatch{holder_, home_, mender_, std::move(done)}, std::move(request));
 }
 
 }  // namespace millrace::cluster

@@ -15,6 +15,10 @@ inline constexpr Reason kUndecided{Code::kUnavailable, "undecided"};
 inline constexpr Reason kHoldersChanged{Code::kUnavailable, "holders changed"};
 // The node could not be reached at all: it did not get the message, and never will.
 inline constexpr Reason kNotDelivered{Code::kUnavailable, "not delivered"};
+// Too few slices of the object can be reached to make one that is missing.
+inline constexpr Reason kTooFewSlices{Code::kUnavailable, "too few slices"};
+// It is not time yet: the node that lacks may come back.
+inline constexpr Reason kNotYet{Code::kUnavailable, "not yet"};
 // The write may have happened or not.
 inline constexpr Reason kOutcomeUnknown{Code::kUnavailable, "outcome unknown"};
 // A mark for a slice that the drive does not have, or that is older than the one it has.

@@ -17,19 +17,19 @@ bool is_refusal(const Error& error) {
   return error.is(kOldEpoch) || error.is(kNotHome) || error.is(kNotDelivered);
 }
 
-// The home judged the write and marked nothing.
+}  // namespace
+
 bool did_nothing(const Error& error) {
   return is_refusal(error) || error.is(kHoldersChanged) || error.is(kUndecided) ||
          error.is(store::kConditionFailed) || error.is(store::kNoSuchObject);
 }
-
-}  // namespace
 
 // One read on its way.
 struct Requester::Finding {
   ObjectName name;
   Done<std::optional<FoundObject>> done;
   uint64_t deadline = 0;
+  uint64_t attempt = 0;              // an answer to an earlier one counts no more: it may be a drive's second
   std::shared_ptr<const Maps> maps;  // of this attempt
   std::vector<DriveId> left;         // holders that were not asked yet, the best at the end
   size_t wanted = 0;                 // answers
@@ -38,9 +38,17 @@ struct Requester::Finding {
   bool at_home = false;  // the holders could not say it
 };
 
+Status Requester::check_lease() const {
+  if (membership_.has_lease()) return {};
+  // Others would refuse what it asks, or cannot be reached: that takes them longer to say.
+  return make_error(Code::kUnavailable, "this node has lost its lease: it does not reach the registry")
+      .with_hint("ask another node; millrace cluster status says which ones serve");
+}
+
 Result<store::Spread> Requester::choose_spread(const ObjectName& name, Size size) const {
+  MR_TRY(check_lease());
   const auto maps = membership_.maps();
-  Redundancy redundancy = MR_TRY(membership_.redundancy(name.bucket));
+  Redundancy redundancy = MR_TRY(redundancy_in(*maps->back(), name.bucket, membership_));
   if (size == Size::kSmall) redundancy = redundancy.small();
   store::Spread spread;
   spread.k = redundancy.k;
@@ -63,9 +71,11 @@ void Requester::find(ObjectName name, Done<std::optional<FoundObject>> done) {
 }
 
 void Requester::peek(std::shared_ptr<Finding> finding) {
-  const Result<Redundancy> redundancy = membership_.redundancy(finding->name.bucket);
-  if (!redundancy) return finding->done(redundancy.error().copy());
+  if (Status has = check_lease(); !has) return std::exchange(finding->done, nullptr)(has.take_error());
+  ++finding->attempt;
   finding->maps = membership_.maps();
+  const auto redundancy = redundancy_in(*finding->maps->back(), finding->name.bucket, membership_);
+  if (!redundancy) return finding->done(redundancy.error().copy());
   finding->heard.clear();
   finding->asked = 0;
   finding->at_home = false;
@@ -80,6 +90,18 @@ void Requester::peek(std::shared_ptr<Finding> finding) {
   const size_t first = std::min(finding->wanted, finding->left.size());
   if (first < finding->wanted) return ask_home(finding);
   for (size_t i = 0; i < first; ++i) peek_next(finding);
+  overtake_slow(finding);
+}
+
+void Requester::overtake_slow(const std::shared_ptr<Finding>& finding) {
+  const uint64_t attempt = finding->attempt;
+  strand_.after(kSlowUs, [this, weak = std::weak_ptr(finding), attempt] {
+    const auto slow = weak.lock();
+    if (slow == nullptr || slow->attempt != attempt || slow->at_home || !slow->done || slow->left.empty())
+      return;
+    peek_next(slow);
+    overtake_slow(slow);
+  });
 }
 
 void Requester::peek_next(const std::shared_ptr<Finding>& finding) {
@@ -88,11 +110,11 @@ void Requester::peek_next(const std::shared_ptr<Finding>& finding) {
   finding->left.pop_back();
   ++finding->asked;
   const Map& map = *finding->maps->back();
-  const auto maps = finding->maps;
+  const uint64_t attempt = finding->attempt;
   peers_.call(map.node_of(drive)->number,
               StateRequest{StateRequest::Purpose::kPeek, map.epoch(), finding->name, {drive}},
-              [this, finding, maps](Result<Reply> reply) {
-                if (finding->maps != maps || finding->at_home || !finding->done) return;
+              [this, finding, attempt](Result<Reply> reply) {
+                if (finding->attempt != attempt || finding->at_home || !finding->done) return;
                 --finding->asked;
                 const StateReply* told = reply ? std::get_if<StateReply>(&*reply) : nullptr;
                 if (told != nullptr && told->drives.size() == 1) {
@@ -189,16 +211,22 @@ void Requester::put(CommitRequest request, std::vector<std::string> slices, Done
     }
     PrepareRequest prepare{spread.holders[slot], preparing->request.name, spread, std::move(slices[slot])};
     prepare.spread.slot = static_cast<uint8_t>(slot);
-    prepare.inlined = preparing->request.record.pieces.empty();
+    prepare.inlined = !has_slice_beside(preparing->request.record);
     peers_.call(node->number, std::move(prepare), end);
   }
 }
 
 void Requester::commit(CommitRequest request, Done<std::optional<store::Record>> done) {
+  if (Status has = check_lease(); !has) {
+    // Nobody was asked to commit it.
+    if (request.kind == CommitRequest::Kind::kPut) drop(request.name, request.record.spread);
+    return done(has.take_error());
+  }
   const auto shared = std::make_shared<const CommitRequest>(std::move(request));
   const auto end = [this, shared, done = std::move(done)](Result<std::optional<store::Record>> committed) {
-    if (!committed && shared->kind == CommitRequest::Kind::kPut && did_nothing(committed.error()))
-      drop(shared->name, shared->record.spread);
+    const bool has_slices =
+        shared->kind == CommitRequest::Kind::kPut || shared->kind == CommitRequest::Kind::kMove;
+    if (!committed && has_slices && did_nothing(committed.error())) drop(shared->name, shared->record.spread);
     done(std::move(committed));
   };
   commit_until(shared, strand_.now_us() + kPatienceUs, end);

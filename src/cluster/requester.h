@@ -24,10 +24,14 @@ struct FoundObject {
   std::optional<std::string> bytes;  // of a small object, where a holder told them
 };
 
+// Whether an error of a commit says that nothing was marked, and never will be.
+bool did_nothing(const Error& error);
+
 class Requester {
  public:
   static constexpr uint64_t kPatienceUs = 10'000'000;  // until a read gives up
   static constexpr uint64_t kRetryUs = 50'000;
+  static constexpr uint64_t kSlowUs = 100'000;  // a holder that takes longer is not waited for alone
 
   Requester(Strand& strand, Peers& peers, Membership& membership)
       : strand_(strand), peers_(peers), membership_(membership) {}
@@ -48,9 +52,12 @@ class Requester {
   void drop(const ObjectName& name, const store::Spread& spread);
 
  private:
+  Status check_lease() const;
   struct Finding;
   void peek(std::shared_ptr<Finding> finding);
   void peek_next(const std::shared_ptr<Finding>& finding);
+  // Asks one more holder whenever those that were asked take long.
+  void overtake_slow(const std::shared_ptr<Finding>& finding);
   void judge_peeks(const std::shared_ptr<Finding>& finding);
   void ask_home(const std::shared_ptr<Finding>& finding);
   void find_again(const std::shared_ptr<Finding>& finding, Error error);

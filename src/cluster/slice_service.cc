@@ -1,12 +1,14 @@
-// Appends, reads and lists, on workers.
+// Appends, reads, lists and verifies, on workers.
 #include "cluster/slice_service.h"
 
 #include <algorithm>
 #include <set>
 
 #include "base/clock.h"
+#include "base/crc.h"
 #include "base/fault.h"
 #include "cluster/slice_shelf.h"
+#include "cluster/stripe.h"
 #include "store/coding.h"
 #include "store/on_workers.h"
 #include "store/waiting.h"
@@ -39,7 +41,7 @@ void SliceService::finish(FinishRequest request, Done<Reply> done) {
 }
 
 void SliceService::forget(const DropRequest& request) {
-  const Name name(request.drive, slice_name(request.spread.write_id, request.spread.slot));
+  const Name name(request.drive, slice_name(request.spread.write_id, request.spread.slot, request.drive));
   std::shared_ptr<Incoming> incoming;
   {
     const MutexLock lock(mutex_);
@@ -60,6 +62,11 @@ void SliceService::list(ListRequest request, Done<Reply> done) {
   run([this, request = std::move(request)] { return list_now(request); }, std::move(done));
 }
 
+void SliceService::verify(VerifyRequest request, Done<Reply> done) {
+  store::run_on<Reply>(
+      verifiers_, [this, request = std::move(request)] { return verify_now(request); }, std::move(done));
+}
+
 void SliceService::forget_silent(uint64_t now) {
   std::erase_if(incoming_, [&](const auto& entry) { return entry.second->last_us + kPatienceUs < now; });
 }
@@ -70,8 +77,8 @@ Result<std::shared_ptr<SliceService::Incoming>> SliceService::begin(const Append
   incoming->last_us = steady_us();
   {
     const MutexLock lock(incoming->mutex);
-    incoming->writer =
-        MR_TRY(slices_.put(request.drive, slice_name(request.write_id, request.slot), std::nullopt));
+    incoming->writer = MR_TRY(
+        slices_.put(request.drive, slice_name(request.write_id, request.slot, request.drive), std::nullopt));
   }
   const MutexLock lock(mutex_);
   forget_silent(incoming->last_us);
@@ -88,7 +95,7 @@ std::shared_ptr<SliceService::Incoming> SliceService::find(const Name& name) {
 }
 
 Result<Reply> SliceService::append_now(const AppendRequest& request) {
-  const Name name(request.drive, slice_name(request.write_id, request.slot));
+  const Name name(request.drive, slice_name(request.write_id, request.slot, request.drive));
   const std::shared_ptr<Incoming> incoming = request.offset == 0 ? MR_TRY(begin(request, name)) : find(name);
   if (incoming == nullptr)
     return make_error(Code::kUnavailable, "the beginning of slice {} is not here", name.second);
@@ -104,7 +111,7 @@ Result<Reply> SliceService::append_now(const AppendRequest& request) {
 }
 
 Status SliceService::finish_now(const FinishRequest& request) {
-  const Name name(request.drive, slice_name(request.spread.write_id, request.spread.slot));
+  const Name name(request.drive, slice_name(request.spread.write_id, request.spread.slot, request.drive));
   std::shared_ptr<Incoming> incoming;
   {
     const MutexLock lock(mutex_);
@@ -127,7 +134,8 @@ Status SliceService::finish_now(const FinishRequest& request) {
 
 Result<Reply> SliceService::read_now(const ReadRequest& request) {
   if (request.size > kMostReadBytes) return make_error(Code::kTooLarge, "{} bytes at once", request.size);
-  const store::ObjectPointer slice = MR_TRY(slices_.get(slice_name(request.write_id, request.slot)));
+  const store::ObjectPointer slice =
+      MR_TRY(slices_.get(slice_name(request.write_id, request.slot, request.drive)));
   store::WaitingReader reader(slice, slice->is_inline() ? nullptr : slices_.open(slice));
   return Reply(BytesReply{MR_TRY(reader.read(request.offset, request.size))});
 }
@@ -151,7 +159,8 @@ Result<Reply> SliceService::list_now(const ListRequest& request) {
       const store::Record& record = ledger.mark->record;
       ListReply::Entry& entry = entries[row.key];
       if (entry.version > record.version) continue;
-      entry = {row.key, record.version, record.deleted, record.size, record.modified_ms, record.etag};
+      entry = {row.key, record.version, record.deleted, record.size, record.modified_ms, record.etag, {}};
+      if (request.records && !record.deleted) entry.record = record;
     }
     reply.drives.push_back(drive.hash);
   }
@@ -160,6 +169,62 @@ Result<Reply> SliceService::list_now(const ListRequest& request) {
     reply.entries.push_back(std::move(entry));
   }
   return Reply(std::move(reply));
+}
+
+Result<Reply> SliceService::verify_now(const VerifyRequest& request) {
+  const auto found = MR_TRY(slices_.find_ledger(request.drive, request.name.bucket, request.name.key));
+  Ledger ledger;
+  if (found) {
+    store::Decoder in(*found);
+    ledger = MR_TRY(decode_ledger(in));
+  }
+  VerifyReply reply;
+  const auto unmarked = [&](std::string_view why) {
+    reply.found = VerifyReply::Found::kUnmarked;
+    reply.why = why;
+    return Reply(reply);
+  };
+  if (!ledger.mark || ledger.mark->record.spread.write_id != request.write_id)
+    return unmarked("the drive does not know of the write");
+  const Mark& mark = *ledger.mark;
+  if (!mark.has_slice || mark.record.spread.slot != request.slot)
+    return unmarked("the drive knows of the write and has not its slice");
+  if (has_slice_beside(mark.record)) return Reply(verify_slice(request, mark.record));
+  // An object that is nothing but parts has no bytes of its own.
+  if (!mark.record.upload.empty()) return Reply(reply);
+  if (mark.bytes.size() == mark.record.size && crc32c(mark.bytes) == mark.record.crc32c) {
+    reply.bytes = mark.bytes.size();
+    return Reply(reply);
+  }
+  reply.found = VerifyReply::Found::kDamaged;
+  reply.why = "the bytes in the index are not those that were written";
+  return Reply(reply);
+}
+
+VerifyReply SliceService::verify_slice(const VerifyRequest& request, const store::Record& record) {
+  const auto checked = slices_.check(slice_name(request.write_id, request.slot, request.drive),
+                                     {request.block, kMostVerifiedBlocks});
+  VerifyReply reply;
+  if (!checked) {
+    const bool gone = checked.error().code() == Code::kNotFound;
+    reply.found = gone ? VerifyReply::Found::kMissing : VerifyReply::Found::kDamaged;
+    reply.why = checked.error().message();
+    return reply;
+  }
+  reply.bytes = checked->good_bytes;
+  const uint64_t end = request.block + kMostVerifiedBlocks;
+  if (end < checked->blocks) reply.next = end;
+  const store::Spread& spread = record.spread;
+  const Layout layout{spread.k, spread.m, spread.k == 1 ? kCellBytes : spread.cell, record.size};
+  if (checked->slice_bytes != layout.slice_size(request.slot)) {
+    reply.found = VerifyReply::Found::kDamaged;
+    reply.why = "the slice has not its size";
+  } else if (!checked->bad_blocks.empty()) {
+    reply.found = VerifyReply::Found::kDamaged;
+    reply.bad_block = checked->bad_blocks.front();
+    reply.why = "its checksum is wrong";
+  }
+  return reply;
 }
 
 }  // namespace millrace::cluster

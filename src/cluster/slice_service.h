@@ -1,7 +1,8 @@
 // SliceService: the messages that move bytes or go over many keys, served from this machine's drives.
 //
 // A large slice comes as a row of appends, each at the offset where the last one ended, and a finish; a
-// sender that goes silent loses what it sent. All work is done by workers. Any thread.
+// sender that goes silent loses what it sent. All work is done by workers; verifying, which reads whole
+// drives, has threads of its own, so that nobody else waits for it. Any thread.
 #pragma once
 
 #include <atomic>
@@ -26,6 +27,9 @@ class SliceService {
   static constexpr size_t kMostIncoming = 1024;
   static constexpr uint32_t kMostReadBytes = 4 << 20;
   static constexpr uint32_t kMostListed = 5000;
+  static constexpr uint64_t kMostVerifiedBlocks = 32;  // by one message
+  static constexpr unsigned kVerifyThreads = 2;
+  static constexpr size_t kMostVerifying = 256;  // messages that wait
 
   // `enter` makes a durable slice known to the holder (Holder::enter, on the strand).
   using Enter = std::function<void(DriveId, ObjectName, Prepared, Done<void>)>;
@@ -38,6 +42,9 @@ class SliceService {
   void forget(const DropRequest& request);
   void read(ReadRequest request, Done<Reply> done);
   void list(ListRequest request, Done<Reply> done);
+  void verify(VerifyRequest request, Done<Reply> done);
+  // Ends verifying; the workers are stopped by their owner.
+  void stop() { verifiers_.stop(); }
 
  private:
   using Name = std::pair<DriveId, std::string>;
@@ -53,6 +60,8 @@ class SliceService {
   Status finish_now(const FinishRequest& request);
   Result<Reply> read_now(const ReadRequest& request);
   Result<Reply> list_now(const ListRequest& request);
+  Result<Reply> verify_now(const VerifyRequest& request);
+  VerifyReply verify_slice(const VerifyRequest& request, const store::Record& record);
   Result<std::shared_ptr<Incoming>> begin(const AppendRequest& request, const Name& name);
   std::shared_ptr<Incoming> find(const Name& name);
   void forget_silent(uint64_t now) MR_REQUIRES(mutex_);
@@ -62,6 +71,7 @@ class SliceService {
   const Enter enter_;
   Mutex mutex_;
   std::map<Name, std::shared_ptr<Incoming>> incoming_ MR_GUARDED_BY(mutex_);
+  Workers verifiers_{kVerifyThreads, kMostVerifying};  // last: its work uses all of the above
 };
 
 }  // namespace millrace::cluster

@@ -15,8 +15,8 @@
 
 namespace millrace::cluster {
 
-std::string slice_name(std::string_view write_id, unsigned slot) {
-  return fmt::format("{}.{}", net::to_hex(write_id), slot);
+std::string slice_name(std::string_view write_id, unsigned slot, DriveId drive) {
+  return fmt::format("{}.{}@{:016x}", net::to_hex(write_id), slot, drive);
 }
 
 Result<std::unique_ptr<SliceShelf>> SliceShelf::open(Strand& strand, store::Slices& slices, Workers& workers,
@@ -65,11 +65,27 @@ void SliceShelf::write(DriveId drive, const ObjectName& name, const Ledger& ledg
             std::move(done));
 }
 
+void SliceShelf::list(DriveId drive, const ObjectName& after, size_t limit, Done<std::vector<Row>> done) {
+  run<std::vector<Row>>(
+      [this, drive, after, limit]() -> Result<std::vector<Row>> {
+        std::vector<Row> rows;
+        for (store::Slices::LedgerRow& row :
+             MR_TRY(slices_.walk_ledgers(drive, after.bucket, after.key, limit))) {
+          store::Decoder in(row.value);
+          ObjectName name{std::move(row.bucket), std::move(row.key)};
+          const std::string shown = fmt::format("{}/{}", name.bucket, name.key);
+          rows.push_back({std::move(name), MR_TRY(decode_ledger(in).within(shown))});
+        }
+        return rows;
+      },
+      std::move(done));
+}
+
 void SliceShelf::put_slice(DriveId drive, const store::Spread& spread, std::string bytes, Done<void> done) {
   run<void>(
       [this, drive, spread, bytes = std::move(bytes)]() -> Status {
         const auto writer =
-            MR_TRY(slices_.put(drive, slice_name(spread.write_id, spread.slot), bytes.size()));
+            MR_TRY(slices_.put(drive, slice_name(spread.write_id, spread.slot, drive), bytes.size()));
         MR_TRY(store::fill(*writer, bytes));
         MR_TRY(store::wait_for<store::ObjectPointer>(
             [&](Done<store::ObjectPointer> finished) { writer->finish({}, std::move(finished)); }));
@@ -78,10 +94,14 @@ void SliceShelf::put_slice(DriveId drive, const store::Spread& spread, std::stri
       std::move(done));
 }
 
-void SliceShelf::drop_slice(DriveId, const store::Spread& spread) {
-  strand_.after(kKeepReplacedUs, [this, name = slice_name(spread.write_id, spread.slot)] {
-    slices_.remove(name, [](Status) {});
-  });
+bool SliceShelf::is_dropped(DriveId drive, const store::Spread& spread) const {
+  return slices_.is_doomed(slice_name(spread.write_id, spread.slot, drive));
+}
+
+void SliceShelf::drop_slice(DriveId drive, const store::Spread& spread) {
+  const std::string name = slice_name(spread.write_id, spread.slot, drive);
+  slices_.doom(name);
+  strand_.after(kKeepReplacedUs, [this, name] { slices_.remove_doomed(name); });
 }
 
 void SliceShelf::promise(uint32_t epoch, Done<void> done) {

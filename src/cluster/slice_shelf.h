@@ -17,8 +17,9 @@
 
 namespace millrace::cluster {
 
-// The local name of a slice: never used twice.
-std::string slice_name(std::string_view write_id, unsigned slot);
+// The local name of a slice. It has the drive in it, because a move may bring the same slice to another drive
+// of this node before the first one lets it go.
+std::string slice_name(std::string_view write_id, unsigned slot, DriveId drive);
 
 class SliceShelf final : public Shelf {
  public:
@@ -33,8 +34,10 @@ class SliceShelf final : public Shelf {
   void read(DriveId drive, const ObjectName& name, Done<Ledger> done) override;
   void write(DriveId drive, const ObjectName& name, const Ledger& ledger, Haste haste,
              Done<void> done) override;
+  void list(DriveId drive, const ObjectName& after, size_t limit, Done<std::vector<Row>> done) override;
   void put_slice(DriveId drive, const store::Spread& spread, std::string bytes, Done<void> done) override;
   void drop_slice(DriveId drive, const store::Spread& spread) override;
+  bool is_dropped(DriveId drive, const store::Spread& spread) const override;
   uint32_t promised() const override { return promised_; }
   void promise(uint32_t epoch, Done<void> done) override;
 

@@ -102,6 +102,11 @@ Layout::Stretch Layout::locate(uint64_t offset) const {
           std::min(cell - inside, size - offset)};
 }
 
+uint64_t Layout::offset_of(const Stretch& stretch) const {
+  if (k == 1) return stretch.offset;
+  return stretch.offset / cell * stripe_bytes() + stretch.slot * cell + stretch.offset % cell;
+}
+
 Coder::Coder(unsigned k, unsigned m) : k_(k), m_(m), matrix_(size_t{k} * (k + m)) {
   MR_ASSERT(check_code(k, m).has_value(), k, m);
   gf_gen_cauchy1_matrix(matrix_.data(), static_cast<int>(k + m), static_cast<int>(k));

@@ -51,6 +51,8 @@ struct Layout {
   };
   // The longest one that begins at this byte of the object. `offset` is below the size.
   Stretch locate(uint64_t offset) const;
+  // Where a stretch begins in the object.
+  uint64_t offset_of(const Stretch& stretch) const;
 };
 
 using Cell = std::span<const std::byte>;

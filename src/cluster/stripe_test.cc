@@ -161,6 +161,7 @@ TEST_P(CodeTest, BytesLieWhereANaiveCountFindsThem) {
     for (uint64_t at = 0; at < size; ++at) {
       const Layout::Stretch expected{naive.places[at].first, naive.places[at].second, naive.run(at)};
       ASSERT_EQ(layout.locate(at), expected) << "size " << size << " byte " << at;
+      ASSERT_EQ(layout.offset_of(expected), at) << "size " << size;
     }
   }
 }

@@ -1,12 +1,16 @@
 // POST bucket?batch: many samples, members and ranges of many objects as one tar, in the order asked for.
+#include <deque>
+#include <functional>
+#include <future>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
 #include "gateway/batch_request.h"
 #include "gateway/get_object.h"
+#include "gateway/read_ahead.h"
 #include "gateway/shards.h"
 #include "gateway/upload_body.h"
-#include "store/waiting.h"
 #include "tar/format.h"
 #include "tar/writer.h"
 
@@ -44,16 +48,40 @@ Result<std::string> header_of(const BatchPart& part, const BatchEntry& entry) {
   return tar::make_header({.name = name_of(entry), .size = part.range->size});
 }
 
-Result<store::ObjectPointer> get_object(store::Objects& objects, const std::string& bucket,
-                                        const std::string& key) {
-  if (auto hot = objects.find(bucket, key)) return hot;
-  return store::wait_for<store::ObjectPointer>(
-      [&](store::Done<store::ObjectPointer> done) { objects.get(bucket, key, std::move(done)); });
+// The objects of a batch by key. Each is looked up once, and many at a time: in a cluster, nodes are asked.
+using FoundObjects = std::map<std::string, Result<store::ObjectPointer>, std::less<>>;
+
+FoundObjects find_objects(store::Objects& objects, const std::string& bucket,
+                          const std::vector<BatchEntry>& entries) {
+  constexpr size_t kAtOnce = 32;
+  FoundObjects found;
+  std::deque<std::pair<std::string, std::future<Result<store::ObjectPointer>>>> asked;
+  const auto hear_first = [&] {
+    found.at(asked.front().first) = asked.front().second.get();
+    asked.pop_front();
+  };
+  for (const BatchEntry& entry : entries) {
+    const auto [place, is_new] = found.try_emplace(entry.object);
+    if (!is_new) continue;
+    if (auto hot = objects.find(bucket, entry.object)) {
+      place->second = std::move(hot);
+      continue;
+    }
+    if (asked.size() == kAtOnce) hear_first();
+    const auto outcome = std::make_shared<std::promise<Result<store::ObjectPointer>>>();
+    asked.emplace_back(entry.object, outcome->get_future());
+    objects.get(bucket, entry.object,
+                [outcome](Result<store::ObjectPointer> object) { outcome->set_value(std::move(object)); });
+  }
+  while (!asked.empty()) hear_first();
+  return found;
 }
 
-Result<BatchPart> grant(Unpacker& unpacker, ShardIndexes& indexes, const std::string& bucket,
+Result<BatchPart> grant(Unpacker& unpacker, ShardIndexes& indexes, const FoundObjects& objects,
                         const BatchEntry& entry) {
-  const auto object = MR_TRY(get_object(indexes.objects(), bucket, entry.object));
+  const Result<store::ObjectPointer>& found = objects.at(entry.object);
+  if (!found) return found.error().copy();
+  const store::ObjectPointer& object = *found;
   BatchPart part;
   if (entry.sample) {
     part.range = MR_TRY(find_samples(indexes, object, *entry.sample, *entry.sample));
@@ -108,10 +136,11 @@ Result<Plan> make_plan(ShardIndexes& indexes, const std::string& bucket, BatchRe
   Unpacker unpacker(indexes.objects(), indexes.memory().work);
   Plan plan{std::move(batch), {}, 0};
   plan.parts.reserve(plan.request.entries.size());
+  const FoundObjects objects = find_objects(indexes.objects(), bucket, plan.request.entries);
   Json missing = Json::array();
   for (size_t i = 0; i < plan.request.entries.size(); ++i) {
     const BatchEntry& entry = plan.request.entries[i];
-    auto part = grant(unpacker, indexes, bucket, entry);
+    auto part = grant(unpacker, indexes, objects, entry);
     if (!part) {
       // Only what is missing is reported in the stream; a drive that fails is an error of the whole request.
       const Code code = part.error().code();
@@ -132,17 +161,58 @@ Result<Plan> make_plan(ShardIndexes& indexes, const std::string& bucket, BatchRe
   return plan;
 }
 
-net::Task<Status> send_part(Call& call, BatchPart& part, const BatchEntry& entry, Unpacker& unpacker) {
-  if (!part.range) co_return co_await call.connection.send_bytes(part.missing);
-  auto header = header_of(part, entry);
+// Whether the bytes are sent as they are stored, from drives or other nodes.
+bool is_read_ahead(const BatchPart& part) {
+  return part.range && part.range->compression == tar::Compression::kNone && part.range->size > 0 &&
+         !part.range->object->is_inline();
+}
+
+// Sends the entries of a batch in order, while the next ones are being read.
+class BatchSender {
+ public:
+  BatchSender(Call& call, Plan& plan)
+      : call_(call),
+        plan_(plan),
+        unpacker_(call.objects(), call.services.memory.work),
+        ahead_(call.objects()) {}
+
+  net::Task<Status> send(size_t position);
+
+ private:
+  void begin_next();
+
+  Call& call_;
+  Plan& plan_;
+  Unpacker unpacker_;
+  ReadAhead ahead_;
+  size_t next_ = 0;  // the first entry that was not looked at yet
+};
+
+void BatchSender::begin_next() {
+  for (; next_ < plan_.parts.size() && ahead_.has_room(); ++next_) {
+    const BatchPart& part = plan_.parts[next_];
+    if (is_read_ahead(part)) ahead_.begin(part.range->object, {part.range->offset, part.range->size});
+  }
+}
+
+net::Task<Status> BatchSender::send(size_t position) {
+  begin_next();
+  BatchPart& part = plan_.parts[position];
+  if (!part.range) co_return co_await call_.connection.send_bytes(part.missing);
+  auto header = header_of(part, plan_.request.entries[position]);
   if (!header) co_return header.take_error();
-  auto before = co_await call.connection.send_bytes(*header);
+  auto before = co_await call_.connection.send_bytes(*header);
   if (!before) co_return before;
   static constexpr char kZeros[tar::kBlock] = {};
   const uint64_t padding = padding_of(part);
-  auto body = co_await send_tar_range(call, std::move(*part.range), unpacker);
+  Status body;
+  if (is_read_ahead(part)) {
+    body = co_await ahead_.send_next(call_);
+  } else {
+    body = co_await send_tar_range(call_, std::move(*part.range), unpacker_);
+  }
   if (!body) co_return body;
-  co_return co_await call.connection.send_bytes(std::string_view(kZeros, padding));
+  co_return co_await call_.connection.send_bytes(std::string_view(kZeros, padding));
 }
 
 }  // namespace
@@ -170,9 +240,9 @@ net::Task<Status> get_batch(Call& call) {
   const std::string zeros(2 * tar::kBlock, 0);
   auto sent = co_await call.connection.send_head(plan->size + zeros.size());
   if (!sent) co_return sent;
-  Unpacker unpacker(call.objects(), call.services.memory.work);
+  BatchSender sender(call, *plan);
   for (size_t i = 0; i < plan->parts.size(); ++i) {
-    auto part = co_await send_part(call, plan->parts[i], plan->request.entries[i], unpacker);
+    auto part = co_await sender.send(i);
     if (!part) co_return part;
   }
   auto tail = co_await call.connection.send_bytes(zeros);

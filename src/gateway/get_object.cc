@@ -36,8 +36,7 @@ net::Task<Status> send_range(Call& call, store::Reader& reader, ByteRange range)
   while (range.size > 0) {
     auto ready = co_await bring(call, reader, range);
     if (!ready) {
-      call.services.log.warn("reading failed", "bucket", call.bucket, "key", call.key, "error",
-                             ready.error().message());
+      note_unread(call, ready.error());
       co_return ready.take_error();
     }
     range.offset += ready->size;
@@ -66,6 +65,8 @@ net::Task<Status> respond(Call& call, store::ObjectPointer object, ParsedRange a
   add_object_headers(call, *object, asked.kind);
   if (const std::string where = call.objects().where(*object); !where.empty())
     head.add(net::kWhereHeader, where);
+  if (const std::string nodes = call.objects().nodes(*object); !nodes.empty())
+    head.add(net::kNodesHeader, nodes);
   const bool in_parts = record.pieces.size() > 1 || find_header(record.headers, kUploadHeader) != nullptr;
   if (in_parts && call.find_query("partNumber")) head.add("x-amz-mp-parts-count", record.pieces.size());
   if (asked.kind == RangeKind::kPart && asked.range.size > 0) {
@@ -78,11 +79,8 @@ net::Task<Status> respond(Call& call, store::ObjectPointer object, ParsedRange a
   }
   auto sent = co_await call.connection.send_head(asked.range.size);
   if (!sent || !first) co_return sent;
-  const ByteRange left{asked.range.offset + first->size, asked.range.size - first->size};
-  auto begun = co_await send_extent(call.connection, std::move(*first));
-  if (!begun) co_return begun;
-  auto rest = co_await send_range(call, *reader, left);
-  if (!rest) co_return rest;
+  auto body = co_await send_brought(call, *reader, std::move(*first), asked.range);
+  if (!body) co_return body;
   co_return co_await call.connection.end_body();
 }
 
@@ -128,6 +126,17 @@ Result<ParsedRange> part_range(const store::Record& record, const std::string& t
 }
 
 }  // namespace
+
+void note_unread(Call& call, const Error& error) {
+  call.services.log.warn("reading failed", "bucket", call.bucket, "key", call.key, "error", error.message());
+}
+
+net::Task<Status> send_brought(Call& call, store::Reader& reader, store::Extent first, ByteRange range) {
+  const ByteRange left{range.offset + first.size, range.size - first.size};
+  auto begun = co_await send_extent(call.connection, std::move(first));
+  if (!begun) co_return begun;
+  co_return co_await send_range(call, reader, left);
+}
 
 net::Task<Status> answer_verdict(Call& call, const store::Record& record, Verdict verdict) {
   if (verdict == Verdict::kFailed) {

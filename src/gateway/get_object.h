@@ -28,6 +28,10 @@ struct ByteRange {
   uint64_t size = 0;
 };
 
+// Sends a range of which `first` was brought already, as (part of) a body whose head is out.
+net::Task<Status> send_brought(Call& call, store::Reader& reader, store::Extent first, ByteRange range);
+// Logs why bytes of an answer that has begun cannot be read.
+void note_unread(Call& call, const Error& error);
 // Sends stored bytes as (part of) a body whose head is out.
 net::Task<Status> send_stored(Call& call, store::ObjectPointer object, ByteRange range);
 

@@ -34,6 +34,8 @@ net::Task<Status> list_parts(Call& call) {
   if (!status) co_return co_await call.refuse(status.error());
   auto parts = co_await get_parts(call);
   if (!parts) co_return co_await call.refuse(parts.error());
+  const auto again = std::ranges::unique(*parts, {}, &store::PartStatus::number);
+  parts->erase(again.begin(), again.end());
   XmlWriter xml("ListPartsResult");
   xml.add("Bucket", call.bucket);
   xml.add("Key", call.key);

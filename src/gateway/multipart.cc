@@ -54,8 +54,11 @@ Result<std::vector<store::PartStatus>> choose_parts(const std::vector<CompletedP
                                                     const std::vector<store::PartStatus>& stored) {
   std::vector<store::PartStatus> chosen;
   for (const CompletedPart& part : wanted) {
-    const auto found = std::ranges::find(stored, part.number, &store::PartStatus::number);
-    if (found == stored.end()) return make_error(store::kNoSuchPart, "part {} was not uploaded", part.number);
+    const auto same = std::ranges::equal_range(stored, part.number, {}, &store::PartStatus::number);
+    if (same.empty()) return make_error(store::kNoSuchPart, "part {} was not uploaded", part.number);
+    // A part may be there more than once; the store judges an etag that none of them has.
+    auto found = std::ranges::find(same, part.etag, &store::PartStatus::etag);
+    if (found == same.end()) found = same.begin();
     for (const NameValue& checksum : part.checksums) {
       const std::string* kept = find_header(found->headers, checksum.first);
       if (kept == nullptr) {

@@ -262,8 +262,11 @@ Task<Result<AsyncResponse>> Caller::send(const Request& request, Cancellation* s
   auto sending =
       alone ? send_following(request, Haste::kPatient, scope) : send_somewhere(request, *neighbours, scope);
   auto response = co_await std::move(sending);
-  const std::string* where = response ? response->find_header(kWhereHeader) : nullptr;
+  if (!response) co_return response;
+  const std::string* where = response->find_header(kWhereHeader);
   if (where != nullptr && request.url.query.empty()) neighbours->learn(request.url, *where);
+  const std::string* nodes = response->find_header(kNodesHeader);
+  if (nodes != nullptr) neighbours->add(request.url, parse_nodes(*nodes));
   co_return response;
 }
 

@@ -76,4 +76,16 @@ std::optional<Where> parse_where(std::string_view text) {
   }
 }
 
+std::vector<std::string> parse_nodes(std::string_view text) {
+  std::vector<std::string> nodes;
+  while (nodes.size() < kMaxHolders) {
+    const size_t comma = std::min(text.find(','), text.size());
+    if (!is_place(text.substr(0, comma))) return {};
+    nodes.emplace_back(text.substr(0, comma));
+    if (comma == text.size()) break;
+    text.remove_prefix(comma + 1);
+  }
+  return nodes;
+}
+
 }  // namespace millrace::net

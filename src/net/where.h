@@ -1,4 +1,6 @@
-// Where: which host has which bytes of an object, as a cluster tells it in the header x-millrace-where.
+// Where: which host has which bytes of an object, as a cluster tells it in the header x-millrace-where. Of an
+// object that no such text can describe, x-millrace-nodes names hosts that can be asked instead of each
+// other.
 //
 //   x-millrace-where: 4+2 1048576 10.0.0.1:9400,10.0.0.2:9400,-,10.0.0.4:9400,10.0.0.5:9400,10.0.0.6:9400
 //
@@ -16,6 +18,7 @@
 namespace millrace::net {
 
 inline constexpr std::string_view kWhereHeader = "x-millrace-where";
+inline constexpr std::string_view kNodesHeader = "x-millrace-nodes";
 inline constexpr size_t kMaxHolders = 64;
 // In a query: who asks was sent here by another node, and is not to be sent on.
 inline constexpr std::string_view kHopQuery = "x-millrace-hop";
@@ -38,5 +41,8 @@ struct Where {
 
 // Nothing: it is not such a text.
 std::optional<Where> parse_where(std::string_view text);
+
+// "10.0.0.1:9400,10.0.0.2:9400". At most kMaxHolders; nothing where one of them is not host:port.
+std::vector<std::string> parse_nodes(std::string_view text);
 
 }  // namespace millrace::net

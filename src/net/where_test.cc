@@ -68,5 +68,15 @@ TEST(WhereTest, LetsCopiesTakeTurns) {
   EXPECT_EQ(where->cell_end(0), std::nullopt);
 }
 
+TEST(WhereTest, ReadsAListOfNodesWholeOrNotAtAll) {
+  EXPECT_EQ(parse_nodes("a:1,[::1]:2"), (std::vector<std::string>{"a:1", "[::1]:2"}));
+  for (const char* const text :
+       {"", ",", "a", "a:1,", ",a:1", "a:1,-", "a:1, b:2", "a:1/x", "u@a:1", "a:99999"})
+    EXPECT_TRUE(parse_nodes(text).empty()) << text;
+  std::string many = "a:1";
+  for (size_t i = 0; i < kMaxHolders; ++i) many += ",a:1";
+  EXPECT_EQ(parse_nodes(many).size(), kMaxHolders);
+}
+
 }  // namespace
 }  // namespace millrace::net

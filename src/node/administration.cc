@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "gateway/s3_support.h"
 #include "gateway/upload_body.h"
+#include "node/cluster_verification.h"
 #include "node/prometheus.h"
 #include "store/bucket_json.h"
 #include "store/waiting.h"
@@ -129,6 +130,11 @@ Result<Json> parse_body(const std::string& text) {
   return json;
 }
 
+// What is asked of the whole cluster by POST.
+bool is_of_cluster(std::string_view what) {
+  return what == "cluster" || what == "cluster/verify";
+}
+
 // A change that is only half understood must not be made. The settings of a bucket and the actions of a
 // cluster are judged one by one later.
 Status check_change(const Call& call, std::string_view what, const Json& json) {
@@ -138,7 +144,7 @@ Status check_change(const Call& call, std::string_view what, const Json& json) {
                       printable(what, 64))
         .with_hint("the body, a JSON object, says what is to change");
   }
-  if (what.starts_with("buckets/") || what == "cluster") return {};
+  if (what.starts_with("buckets/") || is_of_cluster(what)) return {};
   const bool of_drives = what == "drives";
   for (const auto& [name, value] : json.items()) {
     if (of_drives && (name == "action" || name == "path")) continue;
@@ -164,7 +170,7 @@ net::Task<Status> answer(Call& call, std::function<Result<Json>()> work) {
 // The method that changes something there; empty: nothing can be changed.
 std::string_view changing_method(std::string_view what) {
   if (what.starts_with("buckets/")) return "PUT";
-  return what == "drives" || what == "scrub" || what == "cluster" ? "POST" : "";
+  return what == "drives" || what == "scrub" || is_of_cluster(what) ? "POST" : "";
 }
 
 Refusal no_cluster() {
@@ -221,6 +227,13 @@ net::Task<Status> NodeAdministration::tell_cluster(Call& call, std::string_view 
     co_return co_await call.refuse(std::move(refusal));
   }
   const JoinedCluster& joined = *parts_.cluster;
+  if (what == "maintenance") {
+    std::function<Result<Json>()> work = [&joined]() -> Result<Json> {
+      MR_TRY(check_maintenance(joined));
+      return Json{{"maintenance", true}};
+    };
+    co_return co_await answer(call, std::move(work));
+  }
   if (what == "cluster") {
     std::function<Result<Json>()> work = [&joined]() -> Result<Json> { return cluster_json(joined); };
     co_return co_await answer(call, std::move(work));
@@ -243,7 +256,8 @@ net::Task<Status> NodeAdministration::look(Call& call, std::string_view what) {
   store::LocalStore& store = parts_.store;
   store::Objects& objects = parts_.objects;
   if (what == "metrics") co_return co_await tell_metrics(call);
-  if (what == "cluster" || what == "cluster/where") co_return co_await tell_cluster(call, what);
+  if (what == "cluster" || what == "cluster/where" || what == "maintenance")
+    co_return co_await tell_cluster(call, what);
   std::function<Result<Json>()> work;
   if (what == "status") {
     work = [&store, &objects, uptime = Uptime{*server_, started_us_}]() -> Result<Json> {
@@ -267,7 +281,8 @@ net::Task<Status> NodeAdministration::look(Call& call, std::string_view what) {
   }
   if (!work) {
     Refusal refusal{&gateway::kNotFound, fmt::format("there is nothing at /-/{}", printable(what, 64)),
-                    "/-/live /-/ready /-/metrics /-/status /-/drives /-/buckets /-/scrub /-/cluster"};
+                    "/-/live /-/ready /-/metrics /-/status /-/drives /-/buckets /-/scrub /-/cluster "
+                    "/-/maintenance"};
     co_return co_await call.refuse(std::move(refusal));
   }
   co_return co_await answer(call, std::move(work));
@@ -283,9 +298,10 @@ std::function<Result<Json>()> NodeAdministration::find_change(std::string_view w
       return scrub_json(store.drives());
     };
   }
-  if (what == "cluster") {
-    return [&joined = *parts_.cluster, json = std::move(json)]() -> Result<Json> {
-      return change_cluster(joined, json);
+  if (is_of_cluster(what)) {
+    const auto ask = what == "cluster" ? change_cluster : verify_cluster;
+    return [&joined = *parts_.cluster, ask, json = std::move(json)]() -> Result<Json> {
+      return ask(joined, json);
     };
   }
   if (what.starts_with("buckets/")) {
@@ -303,7 +319,7 @@ std::function<Result<Json>()> NodeAdministration::find_change(std::string_view w
 }
 
 net::Task<Status> NodeAdministration::change(Call& call, std::string_view what) {
-  if (what == "cluster" && !parts_.cluster) {
+  if (is_of_cluster(what) && !parts_.cluster) {
     Refusal refusal = no_cluster();
     co_return co_await call.refuse(std::move(refusal));
   }

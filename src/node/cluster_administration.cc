@@ -3,13 +3,18 @@
 
 #include <algorithm>
 #include <chrono>
+#include <future>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/number.h"
 #include "base/rendezvous.h"
 #include "base/text.h"
+#include "cluster/cluster_list.h"
+#include "cluster/hidden_bucket.h"
 #include "cluster/join_token.h"
 #include "cluster/map_changes.h"
 #include "store/reasons.h"
@@ -35,11 +40,56 @@ Json node_json(const cluster::MapNode& node) {
           {"drives", std::move(drives)}};
 }
 
+Json progress_json(const cluster::Progress& progress) {
+  Json json = {{"clean", progress.clean},
+               {"walking", progress.walking},
+               {"rows", progress.rows},
+               {"rows_before", progress.rows_before},
+               {"slices", progress.held},
+               {"objects", progress.objects},
+               {"below_redundancy", progress.below},
+               {"below_floor", progress.below_floor},
+               {"bytes_to_move", progress.to_move_bytes},
+               {"needed", progress.needed},
+               {"failures", progress.failures},
+               {"mended", progress.mended},
+               {"slices_built", progress.built},
+               {"bytes_built", progress.built_bytes},
+               {"bytes_per_second", progress.bytes_per_second},
+               {"forgotten", progress.forgotten},
+               {"under_way", progress.under_way}};
+  if (!progress.problem.empty()) json["problem"] = progress.problem;
+  return json;
+}
+
+// Of every node that answers, by number.
+std::map<uint32_t, cluster::Progress> ask_progress(const JoinedCluster& joined, const cluster::Map& map) {
+  std::vector<std::pair<uint32_t, std::future<Result<cluster::Reply>>>> asked;
+  for (const cluster::MapNode& node : map.nodes()) {
+    if (!node.is_alive()) continue;
+    asked.emplace_back(node.number, store::ask_for<cluster::Reply>([&](cluster::Done<cluster::Reply> done) {
+                         joined.cluster.call(node.number, cluster::ProgressRequest{}, std::move(done));
+                       }));
+  }
+  std::map<uint32_t, cluster::Progress> told;
+  for (auto& [node, answer] : asked) {
+    const Result<cluster::Reply> reply = answer.get();
+    const auto* progress = reply ? std::get_if<cluster::ProgressReply>(&*reply) : nullptr;
+    if (progress != nullptr) told[node] = progress->progress;
+  }
+  return told;
+}
+
 // With a map that may be newer than the one the member has read.
 Json cluster_json_of(const JoinedCluster& joined, const cluster::Map& map) {
   const cluster::Member& member = joined.member;
   Json nodes = Json::array();
-  for (const cluster::MapNode& node : map.nodes()) nodes.push_back(node_json(node));
+  const std::map<uint32_t, cluster::Progress> told = ask_progress(joined, map);
+  for (const cluster::MapNode& node : map.nodes()) {
+    nodes.push_back(node_json(node));
+    const auto progress = told.find(node.number);
+    if (progress != told.end()) nodes.back()["progress"] = progress_json(progress->second);
+  }
   Json peers = Json::array();
   for (const cluster::HttpPeers::Reading& reading : joined.links.read()) {
     peers.push_back({{"number", reading.node},
@@ -68,20 +118,38 @@ std::string_view kind_of(const store::Spread& spread, size_t slot) {
 }
 
 Json slot_json(const cluster::Map& map, const store::Spread& spread, size_t slot) {
-  const cluster::DriveId hash = spread.holders[slot];
-  Json json = {{"slot", slot}, {"kind", kind_of(spread, slot)}, {"alive", map.is_alive(hash)}};
-  const cluster::MapNode* const node = map.node_of(hash);
-  // A drive that was taken out of its node for good is in no map any more.
-  if (node == nullptr) return json;
-  const auto drive =
-      std::ranges::find_if(node->drives, [&](const cluster::MapDrive& one) { return one.hash() == hash; });
-  json["drive"] = drive->id;
-  json["drive_state"] = cluster::name_of(drive->state);
-  json["node"] = node->number;
-  json["address"] = node->address;
-  json["zone"] = node->zone;
-  json["node_state"] = cluster::name_of(node->state);
+  const cluster::DriveId drive = spread.holders[slot];
+  Json json = {{"slot", slot}, {"kind", kind_of(spread, slot)}, {"alive", map.is_alive(drive)}};
+  json.update(drive_json(map, drive));
   return json;
+}
+
+// Where the slices of one write are.
+Json spread_json(const cluster::Map& map, const store::Record& record) {
+  const store::Spread& spread = record.spread;
+  Json slots = Json::array();
+  for (size_t slot = 0; slot < spread.holders.size(); ++slot) slots.push_back(slot_json(map, spread, slot));
+  return {{"size", record.size},
+          {"k", spread.k},
+          {"m", spread.m},
+          {"cell", spread.cell},
+          {"slots", std::move(slots)}};
+}
+
+// Of an object that is the parts of an upload: where each part is.
+Result<Json> parts_json(const JoinedCluster& joined, const cluster::Map& map, const std::string& bucket,
+                        const store::Record& record) {
+  const std::vector<cluster::ListedRecord> listed =
+      MR_TRY(cluster::list_records(joined.cluster, cluster::parts_of(bucket), record.upload + "/"));
+  Json parts = Json::array();
+  for (const store::Piece& piece : record.pieces) {
+    const std::string key = cluster::part_key(record.upload, piece.file);
+    const auto part = std::ranges::find(listed, key, &cluster::ListedRecord::key);
+    if (part == listed.end())
+      return make_error(Code::kUnavailable, "part {} is gone: the object was replaced", parts.size() + 1);
+    parts.push_back(spread_json(map, part->record));
+  }
+  return parts;
 }
 
 // By number, or by id.
@@ -132,6 +200,39 @@ Json cluster_json(const JoinedCluster& joined) {
   return cluster_json_of(joined, *joined.member.map());
 }
 
+Json drive_json(const cluster::Map& map, cluster::DriveId hash) {
+  const cluster::MapNode* const node = map.node_of(hash);
+  // A drive that was taken out of its node for good is in no map any more.
+  if (node == nullptr) return Json::object();
+  const auto drive =
+      std::ranges::find_if(node->drives, [&](const cluster::MapDrive& one) { return one.hash() == hash; });
+  return {{"drive", drive->id},   {"drive_state", cluster::name_of(drive->state)},
+          {"node", node->number}, {"address", node->address},
+          {"zone", node->zone},   {"node_state", cluster::name_of(node->state)}};
+}
+
+Status check_maintenance(const JoinedCluster& joined) {
+  const auto map = joined.member.map();
+  const std::map<uint32_t, cluster::Progress> told = ask_progress(joined, *map);
+  const cluster::Progress own = joined.cluster.progress();
+  if (own.needed > 0)
+    return make_error(store::kConditionFailed,
+                      "{} objects would be below the floor of their buckets without this node", own.needed)
+        .with_hint("wait until other nodes are back and have healed: millrace cluster status");
+  for (const cluster::MapNode& node : map->nodes()) {
+    if (node.state == cluster::NodeState::kGone) continue;
+    const auto progress = told.find(node.number);
+    if (progress == told.end())
+      return make_error(store::kConditionFailed, "node {} is away or does not answer", node.number)
+          .with_hint("take one node away at a time: millrace cluster status");
+    if (progress->second.clean != map->epoch())
+      return make_error(store::kConditionFailed,
+                        "node {} has not looked at all its objects since the map changed", node.number)
+          .with_hint("wait until it has: millrace cluster status");
+  }
+  return {};
+}
+
 Result<Json> where_json(const JoinedCluster& joined, const cluster::ObjectName& name) {
   MR_TRY(joined.cluster.membership().redundancy(name.bucket));
   const auto found = MR_TRY(store::wait_for<std::optional<cluster::FoundObject>>(
@@ -140,20 +241,14 @@ Result<Json> where_json(const JoinedCluster& joined, const cluster::ObjectName& 
       }));
   if (!found) return store::no_such_object(name.bucket, name.key);
   const store::Record& record = found->record;
-  const store::Spread& spread = record.spread;
   const auto map = joined.member.map();
-  Json slots = Json::array();
-  for (size_t slot = 0; slot < spread.holders.size(); ++slot) slots.push_back(slot_json(*map, spread, slot));
-  return Json{{"bucket", name.bucket},
-              {"key", name.key},
-              {"size", record.size},
-              {"k", spread.k},
-              {"m", spread.m},
-              {"cell", spread.cell},
-              {"version", {{"epoch", record.version.epoch}, {"node", record.version.node}}},
-              {"epoch", map->epoch()},
-              {"home", map->home(name_hash(name.bucket, name.key))},
-              {"slots", std::move(slots)}};
+  Json json = {{"bucket", name.bucket}, {"key", name.key}};
+  json.update(spread_json(*map, record));
+  json["version"] = {{"epoch", record.version.epoch}, {"node", record.version.node}};
+  json["epoch"] = map->epoch();
+  json["home"] = map->home(name_hash(name.bucket, name.key));
+  if (!record.upload.empty()) json["parts"] = MR_TRY(parts_json(joined, *map, name.bucket, record));
+  return json;
 }
 
 Result<Json> change_cluster(const JoinedCluster& joined, const Json& request) {

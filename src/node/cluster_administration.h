@@ -24,8 +24,13 @@ struct JoinedCluster {
   const ClusterKeys& keys;
 };
 
-// The cluster as this node knows it. Never waits.
+// The cluster as this node knows it, and what the walks of all nodes found. Waits a second for a node that
+// does not answer.
 nlohmann::ordered_json cluster_json(const JoinedCluster& joined);
+// What speaks against taking this node away now; nothing where all objects stay at their floor without it.
+Status check_maintenance(const JoinedCluster& joined);
+// A drive and its node as a person knows them; empty where no map has the drive any more.
+nlohmann::ordered_json drive_json(const cluster::Map& map, cluster::DriveId drive);
 // Which drives of which nodes hold the slices of an object.
 Result<nlohmann::ordered_json> where_json(const JoinedCluster& joined, const cluster::ObjectName& name);
 // {"action": "drain" or "remove", "node": number or id}: the cluster then.

@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
+#include "cluster/hidden_bucket.h"
 #include "cluster/open_registry.h"
 #include "node/keys.h"
 #include "store/reasons.h"
@@ -19,6 +20,8 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kJoinPatience = 30s;
+// For a map that was changed elsewhere; less than a RefreshRequest is waited for.
+constexpr auto kLongestAdoption = 1500ms;
 
 std::string identity_path(const Config& config) {
   return config.data + "/cluster.json";
@@ -50,6 +53,10 @@ cluster::HttpPeersOptions peer_options() {
   set(cluster::ReadRequest{}, 3s);
   set(cluster::ListRequest{}, 15s);
   set(cluster::RefreshRequest{}, 2s);
+  set(cluster::MendRequest{}, 600s);
+  set(cluster::CompareRequest{}, 30s);
+  set(cluster::ProgressRequest{}, 1s);
+  set(cluster::VerifyRequest{}, 60s);
   return options;
 }
 
@@ -71,10 +78,11 @@ class ClusterPart::NodeMembership final : public cluster::Membership {
   bool has_lease() const override { return member_.has_lease(); }
   void look_again() override { member_.look_again(); }
   Result<store::Redundancy> redundancy(const std::string& bucket) const override {
-    const auto found = buckets_.find(bucket);
+    const auto found = buckets_.find(cluster::real_bucket(bucket));
     if (found == nullptr) return store::no_such_bucket(bucket);
     return found->settings.redundancy;
   }
+  void note_walked(cluster::Walked walked) override { member_.note_walked(walked); }
 
  private:
   cluster::Member& member_;
@@ -105,13 +113,15 @@ Result<std::unique_ptr<ClusterPart>> ClusterPart::start(const Config& config, st
   return part;
 }
 
-std::vector<cluster::MapDrive> ClusterPart::drives_in_service() const {
+std::vector<cluster::MapDrive> ClusterPart::own_drives() const {
   std::vector<cluster::MapDrive> drives;
   for (const store::Slices::OwnDrive& drive : store_.slices().drives()) {
     if (!drive.in_service) continue;
     drives.push_back({drive.id, drive.weight,
                       drive.draining ? cluster::DriveStanding::kDraining : cluster::DriveStanding::kServing});
   }
+  for (std::string& id : store_.slices().removed_drives())
+    drives.push_back({std::move(id), 1.0, cluster::DriveStanding::kGone});
   return drives;
 }
 
@@ -128,7 +138,19 @@ Status ClusterPart::bring_keys(const Keys& keys) {
 
 Status ClusterPart::refresh() {
   MR_TRY(buckets_->refresh());
-  return keys_->refresh();
+  MR_TRY(keys_->refresh());
+  const auto newest = MR_TRY(cluster::read_map(*registry_));
+  if (newest) wait_for_epoch(newest->map->epoch());
+  return {};
+}
+
+// Whoever changed the map waits for this node; a write that comes next finds all nodes in the same epoch.
+void ClusterPart::wait_for_epoch(uint32_t epoch) {
+  const auto until = std::chrono::steady_clock::now() + kLongestAdoption;
+  while (member_->maps()->back()->epoch() < epoch && std::chrono::steady_clock::now() < until) {
+    member_->look_again();
+    std::this_thread::sleep_for(5ms);
+  }
 }
 
 Status ClusterPart::join() {
@@ -137,7 +159,7 @@ Status ClusterPart::join() {
   options.node = store_.node_id();
   options.address = config_.advertise.empty() ? config_.listen : config_.advertise;
   options.zone = config_.zone;
-  options.drives = drives_in_service();
+  options.drives = own_drives();
   options.cluster = MR_TRY(load_cluster(config_));
   options.token = config_.join;
   options.admission =
@@ -186,8 +208,12 @@ Status ClusterPart::wire() {
   cluster_ =
       std::make_unique<cluster::Cluster>(cluster::Surroundings{*strand_, *peers_, *membership_, *shelf_},
                                          store_.slices(), workers_, [this] { return refresh(); });
+  sweep_ = std::make_unique<cluster::HiddenSweep>(*cluster_, *buckets_, log_);
+  cluster_->on_replaced(
+      [this](const cluster::ObjectName& name, const store::Record& old) { sweep_->look_after(name, old); });
   objects_ = std::make_unique<cluster::ClusterObjects>(
-      *cluster_, *buckets_, callers_, [this](uint32_t node) { return peers_->answers(node); });
+      cluster::ClusterObjects::Links{*cluster_, *buckets_, callers_, *sweep_, store_.memory(),
+                                     [this](uint32_t node) { return peers_->answers(node); }});
   service_ = std::make_unique<cluster::PeerService>(
       secret, member_->self(), store_.memory().documents,
       [this](cluster::Request request, store::Done<cluster::Reply> done) {
@@ -199,7 +225,13 @@ Status ClusterPart::wire() {
   });
   bucket_watch_ = registry_->watch("buckets/", [this] { reader_.wake(); });
   key_watch_ = registry_->watch(std::string(kKeysEntry), [this] { reader_.wake(); });
-  drive_watch_.start(1s, [this] { member_->set_drives(drives_in_service()); });
+  sweep_->start();
+  objects_->start();
+  cluster::MenderOptions mending;
+  mending.grace_us = config_.heal_after_seconds * 1'000'000;
+  mending.share = static_cast<double>(config_.heal_share_percent) / 100.0;
+  cluster_->start_walking({}, mending);
+  drive_watch_.start(1s, [this] { member_->set_drives(own_drives()); });
   return {};
 }
 
@@ -210,6 +242,9 @@ ClusterPart::~ClusterPart() {
 void ClusterPart::stop() {
   if (std::exchange(stopped_, true)) return;
   // Whoever waits for the strand is let go by its answers; then those who answer end.
+  if (sweep_) sweep_->stop();
+  if (objects_) objects_->stop();
+  if (cluster_) cluster_->stop_building();
   callers_.stop();
   workers_.stop();
   drive_watch_.stop();

@@ -14,6 +14,7 @@
 #include "cluster/cluster.h"
 #include "cluster/cluster_buckets.h"
 #include "cluster/cluster_objects.h"
+#include "cluster/hidden_sweep.h"
 #include "cluster/http_peers.h"
 #include "cluster/loop_strand.h"
 #include "cluster/member.h"
@@ -63,7 +64,8 @@ class ClusterPart {
   Status wire();
   // Buckets and keys, from the registry.
   Status refresh();
-  std::vector<cluster::MapDrive> drives_in_service() const;
+  void wait_for_epoch(uint32_t epoch);
+  std::vector<cluster::MapDrive> own_drives() const;
 
   const Config& config_;
   store::LocalStore& store_;
@@ -80,6 +82,7 @@ class ClusterPart {
   std::unique_ptr<cluster::SliceShelf> shelf_;
   std::unique_ptr<cluster::HttpPeers> peers_;
   std::unique_ptr<cluster::Cluster> cluster_;
+  std::unique_ptr<cluster::HiddenSweep> sweep_;
   std::unique_ptr<cluster::ClusterObjects> objects_;
   std::unique_ptr<cluster::PeerService> service_;
   std::unique_ptr<cluster::Watch> bucket_watch_;

@@ -63,6 +63,10 @@ Settings Config::settings() {
   table.add("cache", store.cache_bytes, Unit::kBytes, "Memory for small objects and records.");
   table.add("open_files", open_files, Unit::kCount, "Files of hot objects that are kept open.");
   table.add("direct_io", store.direct_io, "Write large objects past the page cache (O_DIRECT, io_uring).");
+  table.add("heal_after", heal_after_seconds, Unit::kSeconds,
+            "How long a cluster waits for a node or drive that is away, before its slices are made anew.");
+  table.add("heal_share", heal_share_percent, Unit::kCount,
+            "Share of the time that making and moving slices may take, in percent.");
   table.add("scrub_rate", store.scrub_bytes_per_second, Unit::kBytes,
             "Bytes per second that the scrubber reads. 0: no scrubbing.");
   table.add("scrub_cycle", store.scrub_cycle_seconds, Unit::kSeconds,
@@ -93,6 +97,8 @@ Status Config::check() const {
       {"reads_in_flight", reads_in_flight, 0, 1024},
       {"open_files", open_files, 1, 10'000'000},
       {"scrub_cycle", store.scrub_cycle_seconds, 1, 100 * kYear},
+      {"heal_after", heal_after_seconds, 0, kYear},
+      {"heal_share", heal_share_percent, 1, 100},
       {"upload_expiry", store.upload_expiry_seconds, 1, 100 * kYear},
   };
   MR_TRY(gateway::check_domains(domains));

@@ -104,6 +104,21 @@ void add_cluster(Families& families, const JoinedCluster& joined) {
   const cluster::ReadCounts& reads = joined.cluster.read_counts();
   counter("relayed_total", "Reads with bytes that other nodes had", reads.relayed);
   counter("degraded_total", "Reads that a missing slice sent to other slices", reads.degraded);
+  counter("hedged_total", "Stretches read from other slices because a holder was slow", reads.hedged);
+  const cluster::Progress progress = joined.cluster.progress();
+  gauge("objects", "Objects whose first holder is on this node", static_cast<double>(progress.objects));
+  gauge("objects_below_redundancy", "Those of them that lack slices", static_cast<double>(progress.below));
+  gauge("objects_below_floor", "Those of them that have fewer slices than a write needs",
+        static_cast<double>(progress.below_floor));
+  gauge("bytes_to_move", "Bytes of the slices that they lack", static_cast<double>(progress.to_move_bytes));
+  gauge("clean_epoch", "Epoch of the last walk that found all objects in order", progress.clean);
+  const auto healed = [&](const std::string& name, const std::string& help, uint64_t value) {
+    families.add("millrace_cluster_" + name, help, MetricType::Counter, {}, static_cast<double>(value));
+  };
+  healed("moved_bytes_total", "Bytes of slices that this node had made or moved", progress.built_bytes);
+  healed("moved_slices_total", "Slices that this node had made or moved", progress.built);
+  healed("forgotten_total", "Entries of objects that lie elsewhere, and tombstones, that went",
+         progress.forgotten);
   using State = cluster::NodeState;
   for (const State state : {State::kServing, State::kDraining, State::kAway, State::kGone}) {
     const auto count = std::ranges::count(map->nodes(), state, &cluster::MapNode::state);

@@ -4,13 +4,11 @@
 #include <algorithm>
 
 #include "base/clock.h"
-#include "base/crc.h"
 #include "base/fault.h"
 #include "base/ids.h"
 #include "store/commit.h"
 #include "store/put.h"
 #include "store/reasons.h"
-#include "store/shard_feed.h"
 
 namespace millrace::store {
 
@@ -135,34 +133,6 @@ Result<std::vector<UploadStatus>> Multipart::all(const std::string& bucket) {
   return uploads;
 }
 
-Result<std::vector<UploadPart>> Multipart::choose_parts(std::vector<UploadPart> there,
-                                                        const std::vector<CompletePart>& wanted) {
-  if (wanted.empty()) return make_error(kNoSuchPart, "the list of parts is empty");
-  std::vector<UploadPart> chosen;
-  for (const CompletePart& want : wanted) {
-    if (!chosen.empty() && want.number <= chosen.back().number) {
-      return make_error(kPartsOutOfOrder, "part {} is listed behind part {}", want.number,
-                        chosen.back().number);
-    }
-    const auto found = std::ranges::lower_bound(there, want.number, {}, &UploadPart::number);
-    if (found == there.end() || found->number != want.number) {
-      return make_error(kNoSuchPart, "part {} was not uploaded", want.number);
-    }
-    if (found->record.etag != want.etag) {
-      return make_error(kNoSuchPart, "part {} has the etag {}, not {}", want.number, found->record.etag,
-                        want.etag);
-    }
-    chosen.push_back(std::move(*found));
-  }
-  for (size_t i = 0; i + 1 < chosen.size(); ++i) {
-    if (chosen[i].record.size < kMinPartBytes) {
-      return make_error(kPartTooSmall, "part {} has {} bytes, all but the last need {}", chosen[i].number,
-                        chosen[i].record.size, kMinPartBytes);
-    }
-  }
-  return chosen;
-}
-
 Result<std::shared_ptr<const LocalObject>> Multipart::complete(Completion completion) {
   for (int turn = 0; turn < kMostTurns; ++turn) {
     auto completed = try_to_complete(completion);
@@ -176,24 +146,10 @@ Result<std::shared_ptr<const LocalObject>> Multipart::try_to_complete(Completion
   if (bucket == nullptr) return no_such_bucket(completion.name.bucket);
   Parts found = MR_TRY(load_parts(completion.name));
   const std::shared_ptr<const Upload>& upload = found.upload;
-  const std::vector<UploadPart> parts = MR_TRY(choose_parts(std::move(found.parts), completion.parts));
-
-  Record record;
+  const std::vector<UploadPart> parts = MR_TRY(choose_parts(found.parts, completion.parts));
+  Record record = MR_TRY(join_parts(parts, {upload->headers, upload->tags}, completion));
   record.version = core_.next_version();
-  record.modified_ms = wall_ms();
-  for (const UploadPart& part : parts) {
-    record.size += part.record.size;
-    record.crc32c = crc32c_join(record.crc32c, part.record.crc32c, part.record.size);
-    for (const Piece& piece : part.record.pieces) record.pieces.push_back(piece);
-  }
-  if (record.size > kMaxObjectBytes) return make_error(Code::kTooLarge, "the object is above the maximum");
-  record.etag = completion.finish.etag.empty()
-                    ? make_etag(record.version.counter, record.crc32c, parts.size())
-                    : completion.finish.etag;
-  record.headers = upload->headers;
-  for (NameValue& header : completion.finish.headers) record.headers.push_back(std::move(header));
-  record.tags = upload->tags;
-  if (is_shard_name(completion.name.key)) record.shard = ShardState::kPending;
+  if (record.etag.empty()) record.etag = make_etag(record.version.counter, record.crc32c, parts.size());
 
   HeadOptions head;
   head.drive = upload->drive;

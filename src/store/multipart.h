@@ -38,8 +38,6 @@ class Multipart {
     std::vector<UploadPart> parts;
   };
   Result<Parts> load_parts(const UploadName& name) const;
-  static Result<std::vector<UploadPart>> choose_parts(std::vector<UploadPart> there,
-                                                      const std::vector<CompletePart>& wanted);
   // kCancelled: the upload was moved meanwhile.
   Result<std::shared_ptr<const LocalObject>> try_to_complete(Completion completion);
 

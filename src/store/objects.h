@@ -195,6 +195,8 @@ class Objects {
   virtual std::unique_ptr<Reader> open(ObjectPointer object, Comparing comparing) = 0;
   // Where its bytes lie, as clients are told (docs/guide/cluster.md). Empty: here, or with its record.
   virtual std::string where(const Object& object) const = 0;
+  // Who answers for the object as well, as clients are told. Empty: nobody, or where() names them.
+  virtual std::string nodes(const Object& object) const = 0;
   // Of an object that is not inline: whether these bytes are better asked for elsewhere, because none of them
   // is here and one other node has them all. Its address, host:port.
   virtual std::optional<std::string> find_holder(const Object& object, uint64_t offset,
@@ -213,7 +215,8 @@ class Objects {
 
   virtual void create_upload(PutOptions options, Done<std::string> done) = 0;
   virtual Result<std::unique_ptr<Writer>> put_part(PartOptions options) = 0;    // its Object is the part
-  virtual void parts(UploadName name, Done<std::vector<PartStatus>> done) = 0;  // by number
+  virtual void parts(UploadName name, Done<std::vector<PartStatus>> done) = 0;  // by number,
+                                                                                // then the latest first
   virtual void upload(UploadName name, Done<UploadStatus> done) = 0;
   virtual void uploads(const std::string& bucket,
                        Done<std::vector<UploadStatus>> done) = 0;  // by key, then start

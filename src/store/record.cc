@@ -14,7 +14,8 @@ constexpr uint8_t kFormat = 2;
 constexpr uint8_t kDeleted = 1;
 constexpr uint8_t kHasEpoch = 2;   // epoch and node follow the version's counter
 constexpr uint8_t kHasSpread = 4;  // the spread is not 1+0
-constexpr uint8_t kAllFlags = kDeleted | kHasEpoch | kHasSpread;
+constexpr uint8_t kHasUpload = 8;  // the object is the parts of an upload
+constexpr uint8_t kAllFlags = kDeleted | kHasEpoch | kHasSpread | kHasUpload;
 constexpr size_t kChecksumBytes = 4;
 
 Error broken(std::string_view why) {
@@ -25,6 +26,7 @@ uint8_t flags_of(const Record& record) {
   uint8_t flags = record.deleted ? kDeleted : 0;
   if (record.version.epoch != 0 || record.version.node != 0) flags |= kHasEpoch;
   if (record.spread != Spread()) flags |= kHasSpread;
+  if (!record.upload.empty()) flags |= kHasUpload;
   return flags;
 }
 
@@ -115,6 +117,7 @@ std::string encode_record(const Record& record) {
   out.u64(record.shard_index_offset);
   out.u64(record.shard_index_size);
   if ((flags & kHasSpread) != 0) encode_spread(out, record.spread);
+  if ((flags & kHasUpload) != 0) out.text(record.upload);
   out.u32(crc32c(out.bytes()));
   return std::move(out).take();
 }
@@ -128,6 +131,14 @@ Result<RecordSummary> summarize_record(std::string_view bytes) {
 }
 
 namespace {
+
+Status check_sizes(const Record& record) {
+  uint64_t total = 0;
+  for (const Piece& piece : record.pieces) total += piece.size;
+  if (!record.pieces.empty() && total != record.size) return broken("its pieces are not its size");
+  if (record.pieces.empty() && record.size > kInlineBytes) return broken("it has no pieces");
+  return {};
+}
 
 Result<std::vector<Piece>> decode_pieces(Decoder& in) {
   const uint32_t count = in.u32();
@@ -172,12 +183,14 @@ Result<Record> decode_record(std::string_view bytes) {
   record.shard_index_offset = in.u64();
   record.shard_index_size = in.u64();
   if ((opening.flags & kHasSpread) != 0) record.spread = MR_TRY(decode_spread(in));
+  const bool in_parts = (opening.flags & kHasUpload) != 0;
+  if (in_parts) record.upload = in.text();
   if (!in.good() || in.left() != 0) return broken("its parts do not add up");
   if (shard > static_cast<uint8_t>(ShardState::kInvalid)) return broken("unknown shard state");
-  uint64_t total = 0;
-  for (const Piece& piece : record.pieces) total += piece.size;
-  if (!record.pieces.empty() && total != record.size) return broken("its pieces are not its size");
-  if (record.pieces.empty() && record.size > kInlineBytes) return broken("it has no pieces");
+  if (in_parts &&
+      (record.upload.empty() || record.upload.size() > kMaxUploadIdBytes || record.pieces.empty()))
+    return broken("its upload is none");
+  MR_TRY(check_sizes(record));
   return record;
 }
 

@@ -53,6 +53,7 @@ struct Spread {
 };
 inline constexpr size_t kMaxSlices = 64;
 inline constexpr size_t kWriteIdBytes = 16;
+inline constexpr size_t kMaxUploadIdBytes = 64;
 
 struct Record {
   Version version;  // decides which of two records is newer
@@ -70,6 +71,8 @@ struct Record {
   uint64_t shard_index_offset = 0;  // in the head file
   uint64_t shard_index_size = 0;
   Spread spread;
+  std::string
+      upload;  // of an object that many nodes hold in parts: whose parts; each piece names one of them
   bool deleted = false;  // a tombstone: the object is gone, and no drive that returns may bring it back
   bool operator==(const Record&) const = default;
 };

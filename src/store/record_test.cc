@@ -67,6 +67,18 @@ TEST(RecordTest, OneCopyOnOneMachinePaysForNoneOfThat) {
   EXPECT_EQ(encode_record(slice).size(), encode_record(some_record()).size() + spread_bytes + epoch_bytes);
 }
 
+TEST(RecordTest, AnObjectOfPartsKnowsItsUpload) {
+  Record record = some_record();
+  record.upload = "0123456789abcdef0123456789abcdef";
+  EXPECT_EQ(decode_record(encode_record(record)).take(), record);
+  record.upload = std::string(kMaxUploadIdBytes + 1, 'x');
+  EXPECT_FALSE(decode_record(encode_record(record)));
+  record.upload = "0123";
+  record.pieces.clear();
+  record.size = 0;
+  EXPECT_FALSE(decode_record(encode_record(record))) << "it has no parts";
+}
+
 TEST(RecordTest, ImpossibleSlicesAreRefused) {
   const auto changed = [](auto change) {
     Record record = some_slice();

@@ -9,7 +9,6 @@
 #include <span>
 
 #include "base/fault.h"
-#include "base/mutex.h"
 #include "store/commit.h"
 #include "store/put.h"
 #include "store/read.h"
@@ -88,8 +87,8 @@ ShardIndexes::Index ShardIndexes::get(const std::shared_ptr<const LocalObject>& 
   if (record.shard == ShardState::kNone)
     return named(make_error(Code::kNotFound, "it is not a shard by its name"));
   if (record.shard == ShardState::kInvalid) return named(make_error(Code::kInvalid, "it has no index"));
-  Index index =
-      object->is_inline() || record.shard == ShardState::kPending ? build_once(object) : read_ready(*object);
+  const bool has_none = object->is_inline() || record.shard == ShardState::kPending;
+  Index index = has_none ? builds_.run(record.version, [&] { return build(object); }) : read_ready(*object);
   if (!index) return named(index.take_error());
   return index;
 }
@@ -100,33 +99,6 @@ ShardIndexes::Index ShardIndexes::read_ready(const LocalObject& object) const {
   if (trailer.shard_index.empty())
     return make_error(Code::kCorrupt, "{}: its shard index is missing", head->name());
   return std::shared_ptr<const std::string>(std::make_shared<std::string>(std::move(trailer.shard_index)));
-}
-
-ShardIndexes::Index ShardIndexes::build_once(const std::shared_ptr<const LocalObject>& object) {
-  const Version version = object->record().version;
-  std::shared_ptr<Build> mine;
-  {
-    UniqueLock lock(mutex_);
-    const auto found = builds_.find(version);
-    if (found != builds_.end()) {
-      const std::shared_ptr<Build> theirs = found->second;
-      changed_.wait(lock, [&]() MR_REQUIRES(mutex_) { return theirs->done; });
-      if (theirs->error) return theirs->error->copy();
-      return theirs->index;
-    }
-    mine = std::make_shared<Build>();
-    builds_[version] = mine;
-  }
-  Index index = build(object);
-  {
-    const MutexLock lock(mutex_);
-    mine->done = true;
-    if (index) mine->index = *index;
-    if (!index) mine->error = index.error().copy();
-    builds_.erase(version);
-  }
-  changed_.notify_all();
-  return index;
 }
 
 ShardIndexes::Index ShardIndexes::build(const std::shared_ptr<const LocalObject>& object) {

@@ -6,13 +6,12 @@
 // etag.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <string>
 
 #include "base/background.h"
-#include "base/mutex.h"
 #include "base/result.h"
+#include "base/shared_work.h"
 #include "store/core.h"
 
 namespace millrace::store {
@@ -29,23 +28,15 @@ class ShardIndexes {
   Result<std::shared_ptr<const std::string>> get(const std::shared_ptr<const LocalObject>& object);
 
  private:
-  struct Build {
-    bool done = false;
-    std::shared_ptr<const std::string> index;
-    std::optional<Error> error;
-  };
   using Index = Result<std::shared_ptr<const std::string>>;
 
   void build_pending();
   Index read_ready(const LocalObject& object) const;
-  Index build_once(const std::shared_ptr<const LocalObject>& object);
   Index build(const std::shared_ptr<const LocalObject>& object);
   Status commit(const LocalObject& object, const Result<std::string>& index, uint64_t samples);
 
   Core& core_;
-  Mutex mutex_;
-  ConditionVariable changed_;
-  std::map<Version, std::shared_ptr<Build>> builds_ MR_GUARDED_BY(mutex_);  // by version
+  SharedWork<Version, std::shared_ptr<const std::string>> builds_;
   Background thread_;  // last: a round uses all of the above
 };
 

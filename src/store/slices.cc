@@ -1,7 +1,10 @@
 // Slices as objects of a hidden bucket; ledgers as rows of a drive's index.
 #include "store/slices.h"
 
+#include <algorithm>
+
 #include "base/clock.h"
+#include "base/crc.h"
 #include "base/mutex.h"
 #include "store/commit.h"
 #include "store/core.h"
@@ -26,6 +29,10 @@ std::vector<Slices::OwnDrive> Slices::drives() const {
     drives.push_back(
         {drive->hash(), drive->id(), drive->weight(), drive->takes_writes(), drive->is_draining()});
   return drives;
+}
+
+std::vector<std::string> Slices::removed_drives() const {
+  return core_.known.state().removed;
 }
 
 Result<std::shared_ptr<Drive>> Slices::find(uint64_t drive) const {
@@ -71,13 +78,34 @@ Result<std::vector<Slices::LedgerRow>> Slices::list_ledgers(uint64_t drive, cons
   rows->Seek(slice(std::max(prefix, after)));
   if (rows->Valid() && !range.after.empty() && view(rows->key()) == after) rows->Next();
   for (; rows->Valid() && list.size() < range.limit && view(rows->key()).starts_with(prefix); rows->Next())
-    list.push_back({std::string(view(rows->key()).substr(bucket_bytes)), rows->value().ToString()});
+    list.push_back(
+        {range.bucket, std::string(view(rows->key()).substr(bucket_bytes)), rows->value().ToString()});
+  if (!rows->status().ok()) return found->note(make_index_error(rows->status(), found->path()));
+  return list;
+}
+
+Result<std::vector<Slices::LedgerRow>> Slices::walk_ledgers(uint64_t drive, std::string_view bucket,
+                                                            std::string_view key, size_t limit) {
+  const auto found = MR_TRY(find(drive));
+  std::vector<LedgerRow> list;
+  const Rows rows = found->index().iterate(Family::kLedgers, DriveIndex::Scan::kSome);
+  const std::string after = object_key(bucket, key);
+  rows->Seek(slice(after));
+  if (rows->Valid() && view(rows->key()) == after) rows->Next();
+  for (; rows->Valid() && list.size() < limit; rows->Next()) {
+    const auto [of_bucket, of_key] = split_object_key(view(rows->key()));
+    list.push_back({std::string(of_bucket), std::string(of_key), rows->value().ToString()});
+  }
   if (!rows->status().ok()) return found->note(make_index_error(rows->status(), found->path()));
   return list;
 }
 
 Result<std::unique_ptr<Writer>> Slices::put(uint64_t drive, const std::string& name,
                                             std::optional<uint64_t> size) {
+  {
+    const MutexLock lock(mutex_);
+    doomed_.erase(name);
+  }
   PutTarget target;
   target.drive = MR_TRY(find(drive));
   if (!target.drive->has_room(size.value_or(0)))
@@ -96,14 +124,55 @@ std::unique_ptr<Reader> Slices::open(ObjectPointer slice_object) {
   return open_local(reader_, std::move(slice_object), Comparing::kAsBucketSays);
 }
 
-void Slices::remove(const std::string& name, Done<void> done) {
+Result<Slices::Checked> Slices::check(const std::string& name, BlockRange range) {
+  const auto object = MR_TRY(core_.load_object(std::string(kSliceBucket), name));
+  const Record& record = object->record();
+  Checked checked;
+  checked.slice_bytes = record.size;
+  if (object->is_inline()) {
+    if (crc32c(object->inline_bytes()) == record.crc32c) {
+      checked.good_bytes = record.size;
+    } else {
+      checked.bad_blocks.push_back(0);
+    }
+    return checked;
+  }
+  // A slice is written in one go.
+  const Piece& piece = record.pieces.front();
+  const auto count = [&](uint64_t, std::string_view bytes) -> Status {
+    checked.good_bytes += bytes.size();
+    return {};
+  };
+  const FileCheck check =
+      MR_TRY(check_file(object->drive()->file_path(piece.file), piece.file, count, range));
+  if (record.pieces.size() != 1 || check.trailer.data_size != record.size)
+    return make_error(Code::kCorrupt, "the file of slice {} has not the size of its record", name);
+  checked.blocks = check.trailer.block_crcs.size();
+  checked.bad_blocks = check.bad_blocks;
+  for (const uint64_t block : checked.bad_blocks)
+    checked.good_bytes -= std::min(kBlockBytes, record.size - block * kBlockBytes);
+  return checked;
+}
+
+void Slices::doom(const std::string& name) {
+  const MutexLock lock(mutex_);
+  doomed_.insert(name);
+}
+
+bool Slices::is_doomed(const std::string& name) const {
+  const MutexLock lock(mutex_);
+  return doomed_.contains(name);
+}
+
+void Slices::remove_doomed(const std::string& name) {
+  // The lock is held until the removal is in line: a put after it is behind it.
+  const MutexLock lock(mutex_);
+  if (doomed_.erase(name) == 0) return;
   Change change;
   change.kind = Change::Kind::kRemove;
   change.bucket = kSliceBucket;
   change.key = name;
-  change.done = [done = std::move(done)](Result<std::shared_ptr<const LocalObject>> result) {
-    done(result ? Status() : Status(result.take_error()));
-  };
+  change.done = [](Result<std::shared_ptr<const LocalObject>>) {};
   core_.submit(std::move(change));
 }
 

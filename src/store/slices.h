@@ -9,13 +9,16 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/result.h"
 #include "store/index.h"
 #include "store/objects.h"
+#include "store/verify.h"
 
 namespace millrace::store {
 
@@ -38,6 +41,8 @@ class Slices {
     bool draining = false;
   };
   std::vector<OwnDrive> drives() const;
+  // Ids of drives that were taken out for good.
+  std::vector<std::string> removed_drives() const;
   // Whether the drive is here, readable and writable.
   bool in_service(uint64_t drive) const;
 
@@ -48,6 +53,7 @@ class Slices {
   Status write_ledger(uint64_t drive, std::string_view bucket, std::string_view key, std::string_view value,
                       Sync sync);
   struct LedgerRow {
+    std::string bucket;
     std::string key;
     std::string value;
   };
@@ -59,18 +65,35 @@ class Slices {
     size_t limit = 1000;
   };
   Result<std::vector<LedgerRow>> list_ledgers(uint64_t drive, const Range& range);
+  // Those of all buckets behind this one, in order.
+  Result<std::vector<LedgerRow>> walk_ledgers(uint64_t drive, std::string_view bucket, std::string_view key,
+                                              size_t limit);
 
-  // Slices, by names that are never used twice.
+  // Slices, by name.
   Result<std::unique_ptr<Writer>> put(uint64_t drive, const std::string& name, std::optional<uint64_t> size);
   Result<ObjectPointer> get(const std::string& name);
   std::unique_ptr<Reader> open(ObjectPointer slice);
-  void remove(const std::string& name, Done<void> done);
+  // Compares blocks of a slice with their checksums, as they are on the drive now: nothing that was compared
+  // before counts. An error where the slice or its file is missing (kNotFound), or nothing can be compared.
+  struct Checked {
+    uint64_t slice_bytes = 0;
+    uint64_t good_bytes = 0;  // of the blocks that were compared
+    std::vector<uint64_t> bad_blocks;
+    uint64_t blocks = 0;  // of the whole slice
+  };
+  Result<Checked> check(const std::string& name, BlockRange range);
+  // A slice that will be removed, unless it is put again before.
+  void doom(const std::string& name);
+  void remove_doomed(const std::string& name);
+  bool is_doomed(const std::string& name) const;
 
  private:
   Result<std::shared_ptr<Drive>> find(uint64_t drive) const;
 
   Core& core_;
   ObjectReader& reader_;
+  mutable Mutex mutex_;
+  std::set<std::string, std::less<>> doomed_ MR_GUARDED_BY(mutex_);
 };
 
 }  // namespace millrace::store

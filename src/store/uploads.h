@@ -12,6 +12,7 @@
 
 #include "base/mutex.h"
 #include "base/result.h"
+#include "store/part_choice.h"
 #include "store/record.h"
 
 namespace millrace::store {
@@ -19,7 +20,6 @@ namespace millrace::store {
 class Drive;
 
 inline constexpr size_t kMaxUploads = 100'000;
-inline constexpr uint64_t kMinPartBytes = 5 << 20;  // of all parts but the last
 
 struct Upload {
   std::string bucket;
@@ -37,10 +37,6 @@ std::string encode_upload(const Upload& upload);
 Result<Upload> decode_upload(std::string_view key, std::string_view value);
 
 // What a drive's index has of an upload.
-struct UploadPart {
-  unsigned number = 0;
-  Record record;
-};
 struct UploadRows {
   std::vector<std::string> keys;  // of its parts, and the upload's own last
   std::vector<UploadPart> parts;  // by number

@@ -30,7 +30,8 @@ Result<File> open_past_cache(const std::string& path) {
 
 }  // namespace
 
-Result<FileCheck> check_file(const std::string& path, uint64_t file, const BlockVisitor& visit) {
+Result<FileCheck> check_file(const std::string& path, uint64_t file, const BlockVisitor& visit,
+                             BlockRange range) {
   FileCheck check;
   {
     const File plain = MR_TRY(File::open_read(path));
@@ -41,7 +42,10 @@ Result<FileCheck> check_file(const std::string& path, uint64_t file, const Block
   const std::unique_ptr<char, FreeMemory> memory(
       static_cast<char*>(std::aligned_alloc(kPageBytes, kBlockBytes)));
   if (memory == nullptr) return make_error(Code::kUnavailable, "no memory to check a file");
-  for (uint64_t block = 0; block < check.trailer.block_crcs.size(); ++block) {
+  const uint64_t blocks = check.trailer.block_crcs.size();
+  const uint64_t first = std::min(range.first, blocks);
+  const uint64_t end = first + std::min(range.count, blocks - first);
+  for (uint64_t block = first; block < end; ++block) {
     const uint64_t at = block * kBlockBytes;
     const size_t length = std::min(kBlockBytes, check.trailer.data_size - at);
     // Behind the data comes padding to a page: a whole number of pages can always be read.

@@ -25,6 +25,12 @@ Status fill(Writer& writer, std::string_view bytes) {
   return {};
 }
 
+Status copy_bytes(const Extent& extent, uint64_t within, std::span<std::byte> into) {
+  if (extent.file != nullptr) return extent.file->read_exactly(extent.offset + within, into);
+  std::memcpy(into.data(), extent.bytes().data() + within, into.size());
+  return {};
+}
+
 WaitingReader::WaitingReader(Objects& objects, ObjectPointer object, Comparing comparing)
     : object_(std::move(object)),
       reader_(object_->is_inline() ? nullptr : objects.open(object_, comparing)) {}
@@ -55,11 +61,7 @@ Result<size_t> WaitingReader::read(uint64_t offset, std::span<std::byte> into) {
     const uint64_t within = offset + done - begin_;
     const std::span<std::byte> now =
         into.subspan(done, std::min<uint64_t>(into.size() - done, extent_.size - within));
-    if (extent_.file == nullptr) {
-      std::memcpy(now.data(), extent_.bytes().data() + within, now.size());
-    } else {
-      MR_TRY(extent_.file->read_exactly(extent_.offset + within, now));
-    }
+    MR_TRY(copy_bytes(extent_, within, now));
     done += now.size();
   }
   return into.size();

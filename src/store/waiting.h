@@ -14,18 +14,27 @@
 
 namespace millrace::store {
 
-// What `start` is answered with. Never on a thread that the answer needs.
+// What `start` will be answered with, so that several can be under way.
 template <typename T>
-Result<T> wait_for(const std::function<void(Done<T>)>& start) {
+std::future<Result<T>> ask_for(const std::function<void(Done<T>)>& start) {
   // Shared: the one who waits may be gone before set_value has returned.
   auto outcome = std::make_shared<std::promise<Result<T>>>();
   auto waiting = outcome->get_future();
   start([outcome](Result<T> result) { outcome->set_value(std::move(result)); });
-  return waiting.get();
+  return waiting;
+}
+
+// What `start` is answered with. Never on a thread that the answer needs.
+template <typename T>
+Result<T> wait_for(const std::function<void(Done<T>)>& start) {
+  return ask_for<T>(start).get();
 }
 
 // Puts all bytes into the writer, and waits for space where it must.
 Status fill(Writer& writer, std::string_view bytes);
+
+// The bytes of an extent. They are ready, so this waits for nothing.
+Status copy_bytes(const Extent& extent, uint64_t within, std::span<std::byte> into);
 
 // The bytes of one object, copied. Reads that follow each other share what was brought. One thread at a time.
 class WaitingReader {

@@ -1,5 +1,4 @@
 """Fixtures of the fault tests: the node helper and fixtures of tests/scenarios, and what only tests of faults need."""
-import importlib.util
 import os
 import pathlib
 import sys
@@ -8,20 +7,8 @@ import pytest
 
 SCENARIOS = pathlib.Path(__file__).resolve().parents[1] / "scenarios"
 
-# nodes.py takes these from whatever `conftest` is at hand: here it is this file.
 sys.path.insert(1, str(SCENARIOS))
-_spec = importlib.util.spec_from_file_location("scenarios_conftest", SCENARIOS / "conftest.py")
-_shared = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(_shared)
-HANG_SECONDS = _shared.HANG_SECONDS
-REPOSITORY = _shared.REPOSITORY
-binary = _shared.binary
-millrace = _shared.millrace
-
-
-def has_fault_points():
-    """Whether the binary under test is one with fault points: release builds have none."""
-    return b"MILLRACE_CRASH_AT" in pathlib.Path(binary()).read_bytes()
+from program import HANG_SECONDS, REPOSITORY, binary, has_fault_points, millrace  # noqa: E402, F401 (found by the line above)
 
 
 def pytest_configure(config):

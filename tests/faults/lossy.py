@@ -5,7 +5,7 @@ import pathlib
 import signal
 import subprocess
 
-from conftest import HANG_SECONDS, REPOSITORY
+from program import HANG_SECONDS, REPOSITORY
 
 
 def program():

@@ -1,15 +1,18 @@
 """A real cluster for a test: several nodes on loopback that share a registry, killed and restarted by pid."""
 import hashlib
 import http.client
+import itertools
 import json
+import re
 import time
 
 from nodes import Node, lasting_port
-from store_client import wait_until
+from store_client import MIB, in_threads, wait_until
 
 LEASE_SECONDS = 6
 # After a loss, writes go on within this time.
 RECOVERY_SECONDS = LEASE_SECONDS + 2
+KIB64 = 64 << 10
 
 
 class Cluster:
@@ -71,6 +74,16 @@ class Cluster:
             self.kill(*self.living)
 
 
+class EveryNode(Node):
+    """Asks another node of a cluster with each request."""
+
+    def __init__(self, cluster):
+        self.nodes = itertools.cycle(cluster.nodes)
+
+    def ask(self, *words, **options):
+        return next(self.nodes).ask(*words, **options)
+
+
 def is_running(node):
     return node.process is not None and node.process.poll() is None
 
@@ -107,3 +120,63 @@ def put_chunked(node, path, body):
         return response.status
     finally:
         connection.close()
+
+
+def coded_ranges(size):
+    """Ranges within and across cells of every size that such an object can have."""
+    found = {(0, 0), (size - 1, size - 1), (size // 3, size // 3 + 5), (size // 2, size - 1)}
+    for cell in (KIB64, 2 * KIB64, MIB - KIB64, MIB):
+        for border in (cell, 3 * cell, 4 * cell):
+            found |= {(border - 1, border), (border - 10, border + cell + 10), (border, border + cell - 1)}
+    return sorted({(first, min(last, size - 1)) for first, last in found if 0 <= first < size and first <= last})
+
+
+class Objects:
+    """What was written, so that it can be compared through any node."""
+
+    def __init__(self):
+        self.bodies = {}
+
+    def put(self, node, path, body):
+        answer = until_answered(lambda: node.put(path, body))
+        assert answer.status == 200, (path, answer.body)
+        self.bodies[path] = body
+
+    def check(self, node, paths=None, ranged=True):
+        for path in paths or self.bodies:
+            body = self.bodies[path]
+            answer = node.get(path)
+            assert (answer.status, len(answer.body)) == (200, len(body)) and answer.body == body, (path, answer.status, answer.body[:300])
+            for first, last in coded_ranges(len(body)) if ranged else ():
+                part = node.get(path, Range=f"bytes={first}-{last}")
+                assert part.status == 206 and part.body == body[first:last + 1], (path, first, last, part.status)
+
+    def check_all(self, nodes, **options):
+        in_threads(len(nodes), lambda number: self.check(nodes[number], **options))
+
+    def keys(self, bucket):
+        return sorted(path.removeprefix(f"/{bucket}/") for path in self.bodies if path.startswith(f"/{bucket}/"))
+
+
+def where(node, path):
+    """Where the slices of an object lie, as the node knows it."""
+    bucket, key = path.strip("/").split("/", 1)
+    answer = node.get(f"/-/cluster/where?bucket={bucket}&key={key}")
+    assert answer.status == 200, answer.body
+    return answer.json
+
+
+def holders(node, path):
+    """The addresses of the nodes that hold slices of an object and can be reached, by slot."""
+    return [slot["address"] for slot in where(node, path)["slots"] if slot["alive"]]
+
+
+def progress(node):
+    """What the walks of each node found, by address."""
+    return {one["address"]: one.get("progress") for one in node.get("/-/cluster").json["nodes"]}
+
+
+def sent(nodes):
+    """Bytes of answers that these nodes have sent so far."""
+    return sum(float(count) for node in nodes
+               for count in re.findall(r"^millrace_request_sent_bytes_total\S* (\S+)$", node.get("/-/metrics").body.decode(), re.M))

@@ -47,7 +47,11 @@ def apply(operation, state):
     return (state,) if outcome == refusal else None
 
 
-def find_order(operations):
+class GaveUp(Exception):
+    """There are too many orders to try."""
+
+
+def find_order(operations, most_tries=2_000_000):
     """An order of them that explains everything, as positions; None where there is none."""
     operations = list(operations)
     everything = (1 << len(operations)) - 1
@@ -61,13 +65,19 @@ def find_order(operations):
         if (done, state) in tried:
             continue
         tried.add((done, state))
+        if len(tried) > most_tries:
+            raise GaveUp(f"{len(operations)} operations, {most_tries} tries")
         left = [at for at in range(len(operations)) if not done >> at & 1]
         # What was called after another had returned comes behind it.
         first_return = min(operations[at].returned if operations[at].outcome != "unknown" else NEVER for at in left)
-        for at in left:
-            if operations[at].called > first_return:
-                continue
-            after = apply(operations[at], state)
-            if after is not None:
-                stack.append((done | 1 << at, after[0], order + (at,)))
+        ready = [at for at in left if operations[at].called <= first_return]
+        follow = [(at, after[0]) for at in ready if (after := apply(operations[at], state)) is not None]
+        # What never changes anything can stand here if it can stand anywhere later: no other choice needs to be tried.
+        idle = next((at for at, _ in follow if operations[at].kind == "get" or operations[at].outcome in ("refused", "absent")), None)
+        if idle is not None:
+            stack.append((done | 1 << idle, state, order + (idle,)))
+            continue
+        # Last in, first tried: what is known to have happened comes before what may have, in the order of its return.
+        follow.sort(key=lambda one: (optional >> one[0] & 1, operations[one[0]].returned), reverse=True)
+        stack.extend((done | 1 << at, after, order + (at,)) for at, after in follow)
     return None

@@ -1,4 +1,4 @@
-"""A real node for a test: started on a free loopback port, stopped by pid, restarted on the same data."""
+"""A real node for a test: started on a free port of loopback or of another address, stopped by pid, restarted on the same data."""
 import contextlib
 import http.client
 import json
@@ -10,7 +10,7 @@ import subprocess
 import time
 import urllib.parse
 
-from conftest import HANG_SECONDS, binary
+from program import HANG_SECONDS, binary
 
 
 def free_port():
@@ -48,22 +48,26 @@ class Answer:
 
 
 class Node:
-    def __init__(self, directory, *flags, env=None, program=None, listen=None, port=None):
+    # Words before the command, such as those that enter a network namespace. They must exec it: signals go to its pid.
+    before = ()
+
+    def __init__(self, directory, *flags, env=None, program=None, listen=None, port=None, host="127.0.0.1"):
         self.directory = directory
+        self.host = host
         self.flags = list(map(str, flags))
         self.env = env or {}
         self.program = program or binary()
         self.port = port or free_port()
-        self.listen = listen or f"127.0.0.1:{self.port}"
+        self.listen = listen or f"{host}:{self.port}"
         self.process = None
 
     @property
     def url(self):
-        return f"http://127.0.0.1:{self.port}"
+        return f"http://{self.host}:{self.port}"
 
     def start(self, wait=True, env=None):
         self.log = open(self.directory / "node.log", "ab")
-        command = [self.program, "up", "--data", str(self.directory / "data"), "--listen", self.listen, "--set", "short_names=on", *self.flags]
+        command = [*self.before, self.program, "up", "--data", str(self.directory / "data"), "--listen", self.listen, "--set", "short_names=on", *self.flags]
         self.process = subprocess.Popen(command, stdout=self.log, stderr=self.log, env={**os.environ, **self.env, **(env or {})})
         if wait:
             self.wait_until_ready()
@@ -84,7 +88,7 @@ class Node:
         return (self.directory / "node.log").read_text(errors="replace")
 
     def ask(self, method, path, body=None, headers=None, timeout=60):
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
+        connection = http.client.HTTPConnection(self.host, self.port, timeout=timeout)
         # This client follows no redirects: a node of a cluster relays what it does not have.
         headers = {"x-millrace-redirect": "no", **(headers or {})}
         try:

@@ -57,7 +57,7 @@ class Wire:
     """One connection, byte by byte."""
 
     def __init__(self, node, timeout=30):
-        self.socket = socket.create_connection(("127.0.0.1", node.port), timeout=timeout)
+        self.socket = socket.create_connection((node.host, node.port), timeout=timeout)
 
     def send(self, text):
         self.socket.sendall(text.encode() if isinstance(text, str) else text)
@@ -170,7 +170,7 @@ class Signer:
     def headers(self, method, target, body=b"", extra=None, payload=None):
         path, _, query = target.partition("?")
         stamp = self.now().strftime("%Y%m%dT%H%M%SZ")
-        headers = {"host": f"127.0.0.1:{self.node.port}", "x-amz-date": stamp,
+        headers = {"host": f"{self.node.host}:{self.node.port}", "x-amz-date": stamp,
                    "x-amz-content-sha256": payload or sha256(body or b""), **{k.lower(): v for k, v in (extra or {}).items()}}
         names = sorted(name for name in headers if name != "content-length")
         items = urllib.parse.parse_qsl(query, keep_blank_values=True)
@@ -187,7 +187,7 @@ class Signer:
         stamp = self.now().strftime("%Y%m%dT%H%M%SZ")
         items = [*query, ("X-Amz-Algorithm", "AWS4-HMAC-SHA256"), ("X-Amz-Credential", f"{self.access}/{stamp[:8]}/us-east-1/s3/aws4_request"),
                  ("X-Amz-Date", stamp), ("X-Amz-Expires", str(expires)), ("X-Amz-SignedHeaders", "host")]
-        signature = self.signature(method, path, items, {"host": f"127.0.0.1:{self.node.port}"}, ["host"], "UNSIGNED-PAYLOAD", stamp)
+        signature = self.signature(method, path, items, {"host": f"{self.node.host}:{self.node.port}"}, ["host"], "UNSIGNED-PAYLOAD", stamp)
         return path + "?" + "&".join(f"{encoded(k)}={encoded(v)}" for k, v in [*items, ("X-Amz-Signature", signature)])
 
     def chunk_signatures(self, chunks):

@@ -1,4 +1,5 @@
-"""Unmodified S3 and HTTP clients against a node with keys: what each of them does every day."""
+"""Unmodified S3 and HTTP clients against a node with keys, alone or one of a cluster that has lost another: what each of them does every day."""
+import contextlib
 import hashlib
 import os
 import re
@@ -6,6 +7,7 @@ import subprocess
 
 import pytest
 
+from clusters import Cluster
 from conftest import HANG_SECONDS, Millrace
 from nodes import Node
 
@@ -13,11 +15,25 @@ BIG = 21_000_000  # beyond every client's threshold for multipart, with a last p
 MANY = 1100       # more than one page of a listing
 
 
-@pytest.fixture(scope="module")
-def node(tmp_path_factory):
-    directory = tmp_path_factory.mktemp("clients")
+@contextlib.contextmanager
+def node_alone(directory):
     keys = Millrace(directory).json("keys", "create", "--data", directory / "data", "--admin")[0]
     with Node(directory) as running:
+        yield running, keys
+
+
+@contextlib.contextmanager
+def node_of_cluster(directory):
+    with Cluster(directory, 4) as cluster:
+        cluster.kill(cluster.nodes[3])
+        cluster.wait_until_serving(cluster.nodes[:3])
+        keys = Millrace(directory).json("keys", "create", "--registry", directory / "registry", "--admin")[0]
+        yield cluster.nodes[0], keys
+
+
+@pytest.fixture(scope="module", params=[node_alone, node_of_cluster])
+def node(request, tmp_path_factory):
+    with request.param(tmp_path_factory.mktemp("clients")) as (running, keys):
         running.access, running.secret = keys["access_key"], keys["secret_key"]
         yield running
 

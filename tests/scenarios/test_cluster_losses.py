@@ -5,54 +5,17 @@ import time
 
 import pytest
 
-from clusters import RECOVERY_SECONDS, Cluster, pattern, put_chunked, until_answered
+from clusters import KIB64, RECOVERY_SECONDS, Cluster, Objects, pattern, put_chunked, until_answered
 from linearisable import Operation, find_order
 from store_client import MIB, in_threads, wait_until
 
 # No request hangs for longer, whatever has died.
 ANSWER_SECONDS = 20
-KIB64 = 64 << 10
 # Around the ends of what is kept as copies, of cells and of stripes of four cells.
 CODED_SIZES = [0, 1, 16385, 131072, 131073, 4 * KIB64 - 1, 4 * KIB64, 4 * KIB64 + 1, MIB, 4 * MIB - KIB64 - 1, 4 * MIB - 1, 4 * MIB, 4 * MIB + 1,
                5 * MIB, 5 * MIB + 1, 8 * MIB + 3]
 # Their cells are of the largest size, however few bytes there are.
 CHUNKED_SIZES = [131073, MIB - 1, MIB + 1, 4 * MIB, 4 * MIB + 1]
-
-
-def coded_ranges(size):
-    """Ranges within and across cells of every size that such an object can have."""
-    found = {(0, 0), (size - 1, size - 1), (size // 3, size // 3 + 5), (size // 2, size - 1)}
-    for cell in (KIB64, 2 * KIB64, MIB - KIB64, MIB):
-        for border in (cell, 3 * cell, 4 * cell):
-            found |= {(border - 1, border), (border - 10, border + cell + 10), (border, border + cell - 1)}
-    return sorted({(first, min(last, size - 1)) for first, last in found if 0 <= first < size and first <= last})
-
-
-class Objects:
-    """What was written, so that it can be compared through any node."""
-
-    def __init__(self):
-        self.bodies = {}
-
-    def put(self, node, path, body):
-        answer = until_answered(lambda: node.put(path, body))
-        assert answer.status == 200, (path, answer.body)
-        self.bodies[path] = body
-
-    def check(self, node, paths=None, ranged=True):
-        for path in paths or self.bodies:
-            body = self.bodies[path]
-            answer = node.get(path)
-            assert (answer.status, len(answer.body)) == (200, len(body)) and answer.body == body, (path, answer.status, answer.body[:300])
-            for first, last in coded_ranges(len(body)) if ranged else ():
-                part = node.get(path, Range=f"bytes={first}-{last}")
-                assert part.status == 206 and part.body == body[first:last + 1], (path, first, last, part.status)
-
-    def check_all(self, nodes, **options):
-        in_threads(len(nodes), lambda number: self.check(nodes[number], **options))
-
-    def keys(self, bucket):
-        return sorted(path.removeprefix(f"/{bucket}/") for path in self.bodies if path.startswith(f"/{bucket}/"))
 
 
 # Two of six.

@@ -117,7 +117,7 @@ def test_metrics_tell_epoch_lease_leader_nodes_and_peers(cluster):
 
 # Buckets.
 
-def test_the_redundancy_of_a_bucket_is_set_shown_and_kept_once_it_holds_objects(millrace, url, cluster):
+def test_the_redundancy_of_a_bucket_is_set_shown_and_changed(millrace, url, cluster):
     millrace("mb", url + "/kept")
     def bucket(*words, **options):
         return millrace("bucket", "kept", *words, "--endpoint", url, **options)
@@ -125,8 +125,10 @@ def test_the_redundancy_of_a_bucket_is_set_shown_and_kept_once_it_holds_objects(
     assert "redundancy=copies=3 floor=2" in bucket("--redundancy", "copies=3").text
     assert "redundancy=copies=3 floor=3" in bucket("--floor", "3").text
     assert cluster.nodes[2].put("/kept/k", b"1").status == 200
-    assert "holds objects with redundancy copies=3" in bucket("--redundancy", "none", code=2).err
     assert "redundancy=copies=3 floor=2" in bucket("--floor", "2").text
+    assert "redundancy=none floor=1" in bucket("--redundancy", "none").text
+    assert "redundancy=2+1 floor=3" in bucket("--redundancy", "2+1").text
+    assert cluster.nodes[1].get("/kept/k").body == b"1"
     assert "kept  " in millrace("bucket", "--endpoint", cluster.nodes[1].url).text
 
 

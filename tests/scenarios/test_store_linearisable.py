@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from clusters import Cluster
 from linearisable import Operation, find_order
 from nodes import Node
 from store_client import begin_upload, complete_xml, in_threads, put_part
@@ -35,10 +36,10 @@ def test_the_checker_takes_what_is_possible_and_nothing_else():
 
 
 class Clients:
-    """Threads that write and read a few keys of a node, and note what they saw."""
+    """Threads that write and read a few keys, each through one of the nodes, and note what they saw."""
 
-    def __init__(self, node, seed):
-        self.node, self.seed = node, seed
+    def __init__(self, nodes, seed):
+        self.nodes, self.seed = nodes, seed
         self.lock = threading.Lock()
         self.histories = {f"k{number}": [] for number in range(KEYS)}
         self.etags = {key: {} for key in self.histories}  # value -> etag, as far as an answer told it
@@ -64,8 +65,8 @@ class Clients:
             expected, headers["If-Match"] = self.known(rng, key)
         target, method, body = f"/box/{key}", "PUT", self.body(value, rng.choice(SIZES))
         if rng.random() < 0.2:
-            upload = begin_upload(self.node, target)
-            part = put_part(self.node, target, upload, 1, self.body(value, SMALL_PART))
+            upload = begin_upload(rng.choice(self.nodes), target)
+            part = put_part(rng.choice(self.nodes), target, upload, 1, self.body(value, SMALL_PART))
             target, method = f"{target}?uploadId={upload}", "POST"
             body = complete_xml([(1, part.headers["etag"])]).encode()
         called = time.monotonic()
@@ -90,7 +91,7 @@ class Clients:
 
     def read(self, connection, key):
         called = time.monotonic()
-        connection.request("GET", f"/box/{key}")
+        connection.request("GET", f"/box/{key}", headers={"x-millrace-redirect": "no"})
         answer = connection.getresponse()
         body = answer.read()
         assert answer.status in (200, 404), (answer.status, body)
@@ -100,7 +101,7 @@ class Clients:
 
     def run(self, number):
         rng = random.Random(self.seed * 1000 + number)
-        connection = http.client.HTTPConnection("127.0.0.1", self.node.port, timeout=60)
+        connection = http.client.HTTPConnection("127.0.0.1", self.nodes[number % len(self.nodes)].port, timeout=60)
         for step in range(STEPS):
             key = rng.choice(sorted(self.histories))
             kind = rng.choice(["put", "put", "put-absent", "put-match", "delete", "delete-match", "get", "get", "get"])
@@ -119,15 +120,26 @@ def outcome_of(status, text):
     return outcomes[status]
 
 
-@pytest.mark.parametrize("drives", [1, 2])
-def test_what_64_clients_saw_can_have_happened_in_one_order(tmp_path, drives):
+def check_histories(nodes):
     seed = time.time_ns() % 1_000_000
     print("seed", seed)
-    flags = [word for number in range(drives) for word in ("--drive", tmp_path / f"d{number}")]
-    with Node(tmp_path, *flags) as node:
-        assert node.ask("PUT", "/box").status == 200
-        clients = Clients(node, seed)
-        in_threads(CLIENTS, clients.run)
+    clients = Clients(nodes, seed)
+    in_threads(CLIENTS, clients.run)
     assert sum(len(history) for history in clients.histories.values()) == CLIENTS * STEPS
     for key, history in clients.histories.items():
         assert find_order(history) is not None, (seed, key, sorted(history, key=lambda one: one.called))
+
+
+@pytest.mark.parametrize("drives", [1, 2])
+def test_what_64_clients_saw_can_have_happened_in_one_order(tmp_path, drives):
+    flags = [word for number in range(drives) for word in ("--drive", tmp_path / f"d{number}")]
+    with Node(tmp_path, *flags) as node:
+        assert node.ask("PUT", "/box").status == 200
+        check_histories([node])
+
+
+@pytest.mark.parametrize("redundancy", ["copies=2", "2+1"])
+def test_what_64_clients_of_three_nodes_saw_can_have_happened_in_one_order(tmp_path, redundancy):
+    with Cluster(tmp_path, 3) as cluster:
+        cluster.make_bucket("box", redundancy=redundancy)
+        check_histories(cluster.nodes)

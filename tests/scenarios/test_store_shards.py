@@ -30,11 +30,15 @@ FORMS = {"plain.tar": TAR, "packed.tgz": gzip.compress(TAR), "packed.tar.gz": gz
 @pytest.fixture(scope="module")
 def node(tmp_path_factory):
     with Node(tmp_path_factory.mktemp("shards")) as running:
-        for name, content in FORMS.items():
-            assert running.put(f"/train/{name}", content).status == 200
-            ready(running, f"/train/{name}")
-        running.put("/train/readme.txt", b"no tar")
+        put_forms(running)
         yield running
+
+
+def put_forms(node):
+    for name, content in FORMS.items():
+        assert node.put(f"/train/{name}", content).status == 200
+        ready(node, f"/train/{name}")
+    node.put("/train/readme.txt", b"no tar")
 
 
 def state(node, path):

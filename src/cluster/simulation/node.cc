@@ -7,8 +7,11 @@
 
 namespace millrace::cluster::simulation {
 
+constexpr uint64_t kGraceUs = 3'000'000;
+constexpr uint64_t kKeepReplacedUs = 5'000'000;
+
 // One life of a node. After its end nothing of it runs any more.
-class Process final : public Strand, public Peers, public Membership, public Shelf {
+class Process final : public Strand, public Peers, public Membership, public Shelf, public SliceBuilder {
  public:
   Process(World& world, uint32_t number, std::string name, Drives& drives)
       : world_(world),
@@ -21,6 +24,17 @@ class Process final : public Strand, public Peers, public Membership, public She
   void start() {
     renew();
     watch();
+    MenderOptions mending;
+    mending.grace_us = kGraceUs;
+    mending.share = 1.0;
+    protocol_.mender().set_builder(*this, mending);
+    protocol_.mender().adopt_map();
+    WalkerOptions walking;
+    walking.page = 2;
+    walking.retry_us = 2'000'000;
+    walking.again_us = 10'000'000;
+    walking.litter_us = 20'000'000;
+    protocol_.walker().start(walking);
   }
   void end() { ended_ = true; }
 
@@ -56,6 +70,41 @@ class Process final : public Strand, public Peers, public Membership, public She
     after(world_.delay(), [this] { read_map(); });
   }
   Result<Redundancy> redundancy(const std::string&) const override { return world_.scene().redundancy; }
+  void note_walked(Walked walked) override {
+    after(world_.delay(), [this, walked] {
+      if (!world_.is_cut(number_, 0)) world_.note_walked(number_, name_, walked);
+    });
+  }
+
+  // SliceBuilder. It reads k other slices, which must be there, and sends the new one.
+  void build(Order order, Done<uint64_t> done) override {
+    after(world_.delay(), [this, order = std::move(order), done = std::move(done)] {
+      if (world_.count_slices(order.name, order.record.spread) < order.record.spread.k)
+        return done(make_error(Code::kUnavailable, "too few slices"));
+      const uint32_t node = maps_->back()->node_of(order.drive)->number;
+      call(node, PrepareRequest{order.drive, order.name, order.spread, "x", false},
+           [done](Result<Reply> reply) {
+             if (!reply) return done(reply.take_error());
+             done(uint64_t{1});
+           });
+    });
+  }
+
+  void recode(const ObjectName& name, const store::Record& record, Done<uint64_t> done) override {
+    after(world_.delay(), [this, name, record, done = std::move(done)] {
+      if (world_.count_slices(name, record.spread) < record.spread.k)
+        return done(make_error(Code::kUnavailable, "too few slices"));
+      auto spread = protocol_.requester().choose_spread(name, Requester::Size::kLarge);
+      if (!spread) return done(spread.take_error());
+      CommitRequest request{CommitRequest::Kind::kMove, 0, name, record, {}};
+      request.record.spread = world_.begin_write(spread.take());
+      std::vector<std::string> slices(request.record.spread.holders.size(), "x");
+      protocol_.requester().put(std::move(request), std::move(slices), [done](Result<store::Record> moved) {
+        if (!moved) return done(moved.take_error());
+        done(uint64_t{1});
+      });
+    });
+  }
 
   // Shelf. A step takes its time, and the process may end before or after it.
   bool in_service(DriveId) const override { return true; }
@@ -79,11 +128,39 @@ class Process final : public Strand, public Peers, public Membership, public She
         },
         std::move(done));
   }
-  void put_slice(DriveId drive, const store::Spread& spread, std::string, Done<void> done) override {
-    step([this, drive, id = spread.write_id] { drives_.slices.insert({drive, id}); }, std::move(done));
+  void list(DriveId drive, const ObjectName& name, size_t limit, Done<std::vector<Row>> done) override {
+    after(world_.delay(), [this, drive, name, limit, done = std::move(done)] {
+      std::vector<Row> rows;
+      auto row = name.key.empty() ? drives_.ledgers.lower_bound({drive, name})
+                                  : drives_.ledgers.upper_bound({drive, name});
+      for (; row != drives_.ledgers.end() && row->first.first == drive && rows.size() < limit; ++row) {
+        rows.push_back({row->first.second, row->second});
+      }
+      done(std::move(rows));
+    });
   }
+  void put_slice(DriveId drive, const store::Spread& spread, std::string, Done<void> done) override {
+    const Drives::Slice slice(drive, spread.write_id, spread.slot);
+    step([this, slice] { drives_.slices.insert(slice); }, std::move(done));
+    ++drives_.puts[slice];
+  }
+  // As in the product: it goes later, unless it is put again before.
   void drop_slice(DriveId drive, const store::Spread& spread) override {
-    step([this, drive, id = spread.write_id] { drives_.slices.erase({drive, id}); }, [](Status) {});
+    const Drives::Slice slice(drive, spread.write_id, spread.slot);
+    const uint64_t put = drives_.puts[slice];
+    dropped_[slice] = put;
+    after(kKeepReplacedUs, [this, slice, put] {
+      if (drives_.puts[slice] != put || drives_.slices.erase(slice) == 0) return;
+      // The removal is in the same log as the ledgers: with it all that was written before is durable.
+      std::erase_if(drives_.before_lazy,
+                    [&](const auto& entry) { return entry.first.first == std::get<0>(slice); });
+    });
+  }
+  bool is_dropped(DriveId drive, const store::Spread& spread) const override {
+    const Drives::Slice slice(drive, spread.write_id, spread.slot);
+    const auto dropped = dropped_.find(slice);
+    const auto put = drives_.puts.find(slice);
+    return dropped != dropped_.end() && put != drives_.puts.end() && dropped->second == put->second;
   }
   uint32_t promised() const override { return drives_.promised; }
   void promise(uint32_t epoch, Done<void> done) override {
@@ -127,6 +204,7 @@ class Process final : public Strand, public Peers, public Membership, public She
   Drives& drives_;
   std::shared_ptr<const Maps> maps_;
   uint64_t lease_end_ = 0;
+  std::map<Drives::Slice, uint64_t> dropped_;  // after how many puts
   bool ended_ = false;
   Protocol protocol_;
 };
@@ -138,11 +216,15 @@ Node::Node(World& world, uint32_t number) : world_(world), number_(number) {
 
 Node::~Node() = default;
 
-bool Node::has_slice(DriveId drive, const ObjectName& name, const std::string& write_id) const {
-  if (durable_.slices.contains({drive, write_id})) return true;
+std::vector<unsigned> Node::slots_of(DriveId drive, const ObjectName& name,
+                                     const std::string& write_id) const {
   const auto found = durable_.ledgers.find({drive, name});
-  const std::string* bytes = found == durable_.ledgers.end() ? nullptr : found->second.find_bytes(write_id);
-  return bytes != nullptr && !bytes->empty();
+  if (found == durable_.ledgers.end()) return {};
+  std::vector<unsigned> slots = found->second.slots_of(write_id);
+  const std::string* bytes = found->second.find_bytes(write_id);
+  if (bytes == nullptr || bytes->empty())
+    std::erase_if(slots, [&](unsigned slot) { return !durable_.slices.contains({drive, write_id, slot}); });
+  return slots;
 }
 
 void Node::start() {

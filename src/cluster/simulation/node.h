@@ -4,8 +4,10 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -19,7 +21,9 @@ namespace millrace::cluster::simulation {
 struct Drives {
   std::map<std::pair<DriveId, ObjectName>, Ledger> ledgers;
   std::map<std::pair<DriveId, ObjectName>, Ledger> before_lazy;  // what a power loss goes back to
-  std::set<std::pair<DriveId, std::string>> slices;              // by write id
+  using Slice = std::tuple<DriveId, std::string, unsigned>;      // write id and slot
+  std::set<Slice> slices;
+  std::map<Slice, uint64_t> puts;  // how often each was put
   uint32_t promised = 0;
 };
 
@@ -36,8 +40,8 @@ class Node {
   uint32_t number() const { return number_; }
   std::string id() const { return "n" + std::to_string(number_); }
   const std::vector<MapDrive>& drives() const { return map_drives_; }
-  // Whether its bytes are there, in the ledger or beside it.
-  bool has_slice(DriveId drive, const ObjectName& name, const std::string& write_id) const;
+  // Which slices of a write have their bytes there, in the ledger or beside it.
+  std::vector<unsigned> slots_of(DriveId drive, const ObjectName& name, const std::string& write_id) const;
   bool is_up() const { return process_ != nullptr; }
 
   void start();

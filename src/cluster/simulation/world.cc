@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "base/number.h"
@@ -18,6 +19,7 @@ namespace {
 
 constexpr uint64_t kSecond = 1'000'000;
 constexpr unsigned kClients = 3;  // of each key
+constexpr uint64_t kQuietUs = 15 * kSecond;
 
 ObjectName key_name(size_t key) {
   return {"b", fmt::format("k{}", key)};
@@ -81,22 +83,60 @@ bool World::renew(uint32_t node, const std::string& process) {
   return maps_->back()->find_node(node)->process == process;
 }
 
+void World::note_walked(uint32_t node, const std::string& process, Walked walked) {
+  if (processes_[node] == process) walked_[nodes_[node - 1]->id()] = walked;
+}
+
+size_t World::count_slices(const ObjectName& name, const store::Spread& spread) const {
+  std::set<unsigned> slots;
+  for (const auto& node : nodes_) {
+    for (const MapDrive& drive : node->drives()) {
+      for (const unsigned slot : node->slots_of(drive.hash(), name, spread.write_id)) slots.insert(slot);
+    }
+  }
+  return slots.size();
+}
+
+store::Spread World::begin_write(store::Spread chosen) {
+  for (size_t i = 0; i < store::kWriteIdBytes; ++i)
+    chosen.write_id.push_back(static_cast<char>(random_.next()));
+  if (chosen.k > 1) chosen.cell = 1;
+  return chosen;
+}
+
+void World::publish(Map map) {
+  map_since_ = now_;
+  Maps maps = *maps_;
+  std::erase_if(maps, [&](const auto& old) { return old->epoch() < map.oldest_open(); });
+  maps.push_back(std::make_shared<const Map>(std::move(map)));
+  maps_ = std::make_shared<const Maps>(std::move(maps));
+}
+
+void World::change_redundancy() {
+  std::vector<Redundancy> choices = scene_.others;
+  choices.push_back(scene_.redundancy);
+  const Redundancy& wanted = choices[random_.below(choices.size())];
+  if (auto next = with_redundancy(*maps_->back(), "b", scene_.redundancy, wanted).take())
+    publish(std::move(*next));
+}
+
 void World::lead() {
   const Map& map = *maps_->back();
   std::vector<MapNode> entries = map.nodes();
-  bool changed = false;
   for (MapNode& entry : entries) {
     const bool alive = lease_ends_[entry.number] > now_;
-    const NodeState state = alive ? NodeState::kServing : NodeState::kAway;
-    if (state == entry.state && processes_[entry.number] == entry.process) continue;
-    entry.state = state;
+    entry.state = gone_.contains(entry.number)       ? NodeState::kGone
+                  : !alive                           ? NodeState::kAway
+                  : draining_.contains(entry.number) ? NodeState::kDraining
+                                                     : NodeState::kServing;
+    if (processes_[entry.number] != entry.process) walked_.erase(entry.id);
     entry.process = processes_[entry.number];
-    changed = true;
   }
-  if (changed) {
-    Maps maps = *maps_;
-    maps.push_back(std::make_shared<const Map>("c", map.epoch() + 1, 1, std::move(entries)));
-    maps_ = std::make_shared<const Maps>(std::move(maps));
+  const Calm calm = now_ > map_since_ + kQuietUs ? Calm::kQuiet : Calm::kRecent;
+  const auto closable = find_closable(*maps_, walked_, calm);
+  const uint32_t oldest = closable.value_or(map.oldest_open());
+  if (entries != map.nodes() || closable) {
+    publish(Map("c", map.epoch() + 1, oldest, std::move(entries), map.redundancies()));
   }
   after(300'000 + random_.below(400'000), [this] { lead(); });
 }
@@ -123,6 +163,8 @@ void World::trouble() {
     cuts_.insert(cut);
     after(random_.below(8 * kSecond), [this, cut] { cuts_.erase(cut); });
   }
+  if (!scene_.others.empty() && one_in(6)) change_redundancy();
+  if (one_in(10) && !draining_.erase(node->number())) draining_.insert(node->number());
   if (one_in(3)) {
     Node* sleeper = pick_node();
     if (!sleeper->is_up()) sleeper->start();
@@ -180,13 +222,15 @@ void World::begin_operation(size_t key, unsigned client) {
     return;
   }
   request.condition.only_if_absent = one.kind == Operation::Kind::kPutIfAbsent;
-  Result<store::Spread> spread = node->requester().choose_spread(request.name, Requester::Size::kLarge);
+  const bool large = one_in(2);  // else its bytes stay in the ledgers
+  Result<store::Spread> spread = node->requester().choose_spread(
+      request.name, large ? Requester::Size::kLarge : Requester::Size::kSmall);
   if (!spread) return end(&spread.error(), 0);
-  request.record.spread = spread.take();
-  for (size_t i = 0; i < store::kWriteIdBytes; ++i)
-    request.record.spread.write_id.push_back(static_cast<char>(random_.next()));
-  if (request.record.spread.k > 1) request.record.spread.cell = 1;
-  if (one_in(2)) request.record.pieces = {{0, 0}};  // else its bytes stay in the ledgers
+  request.record.spread = begin_write(spread.take());
+  if (large) {
+    request.record.size = kCopiedBytes + 1;
+    request.record.pieces = {{0, request.record.size}};
+  }
   std::vector<std::string> slices(request.record.spread.holders.size(), "x");
   node->requester().put(std::move(request), std::move(slices),
                         [end](Result<store::Record> put) { end(put ? nullptr : &put.error(), 0); });
@@ -202,51 +246,95 @@ void World::run_until(uint64_t end) {
   now_ = end;
 }
 
-// Everything is mended but for nodes that are lost for good, as many as every write survives. Then every key
-// is read through every node that is left.
+// Everything is mended but for nodes that are lost for good, as many as every write survives. Every key is
+// read through every node that is left. Then the cluster has time to heal, and loses as many nodes again.
 void World::read_back() {
   troubled_ = false;
   cuts_.clear();
+  draining_.clear();
   std::vector<Node*> order;
   for (const auto& node : nodes_) order.push_back(node.get());
   random_.shuffle(std::span(order));
-  const Redundancy& redundancy = scene_.redundancy;
-  const size_t most = static_cast<size_t>(redundancy.floor - redundancy.k) / scene_.drives;
+  const Redundancy redundancy = this->redundancy();
+  // A write of any redundancy of before survives it.
+  size_t most = static_cast<size_t>(scene_.redundancy.floor - scene_.redundancy.k);
+  for (const Redundancy& other : scene_.others)
+    most = std::min(most, static_cast<size_t>(other.floor - other.k));
+  most /= scene_.drives;
   const size_t lost = random_.below(most + 1);
-  for (size_t i = 0; i < order.size(); ++i) {
-    if (i < lost) {
-      order[i]->wipe();
-    } else if (!order[i]->is_up()) {
-      order[i]->start();
-    }
+  for (Node* node : order) {
+    if (!node->is_up()) node->start();
   }
+  std::vector<Node*> left(order.begin() + static_cast<ptrdiff_t>(lost), order.end());
+  for (size_t i = 0; i < lost; ++i) order[i]->wipe();
   run_until(now_ + 15 * kSecond);
+  read_all(left, all_keys());
+  if (!problems_.empty()) return;
+  const bool removed = one_in(2);  // else the lost nodes stay away, for all that the others know
+  for (size_t i = 0; i < lost && removed; ++i) gone_.insert(order[i]->number());
+  if (left.size() * scene_.drives < redundancy.floor) return;  // nothing is committed, so nothing can move
+  run_until(now_ + 90 * kSecond);
+  check_healed(left);
+  const auto differs = [&](const auto& map) { return !map->places_like(*maps_->back()); };
+  if (removed && std::ranges::any_of(*maps_, differs))
+    problems_.push_back(fmt::format("{} epochs are still open", maps_->size()));
+  const size_t slices = std::min(redundancy.slices(), left.size() * scene_.drives);
+  const size_t spare = (slices - std::min<size_t>(slices, redundancy.k)) / scene_.drives;
+  const size_t lost_again = random_.below(std::min(spare, left.size() - 1) + 1);
+  for (size_t i = 0; i < lost_again; ++i) left[i]->wipe();
+  left.erase(left.begin(), left.begin() + static_cast<ptrdiff_t>(lost_again));
+  run_until(now_ + 15 * kSecond);
+  // Of a key that has no object, nobody can say so while nodes are away that might know one.
+  read_all(left, removed ? all_keys() : whole_);
+}
+
+std::vector<size_t> World::all_keys() const {
+  std::vector<size_t> keys(scene_.keys);
+  std::iota(keys.begin(), keys.end(), size_t{0});
+  return keys;
+}
+
+void World::check_healed(const std::vector<Node*>& left) {
+  const Redundancy whole = redundancy();
+  const size_t drives = left.size() * scene_.drives;
   for (size_t key = 0; key < scene_.keys; ++key) {
-    for (size_t i = lost; i < order.size(); ++i) {
+    left.front()->requester().find(
+        key_name(key), [this, key, whole, drives](Result<std::optional<FoundObject>> found) {
+          if (!found || !*found) return;
+          if (is_spread_otherwise((*found)->record, whole))
+            problems_.push_back(fmt::format("key {} is not encoded anew", key));
+          whole_.push_back(key);
+          const size_t wanted = std::min(redundancy_for((*found)->record, whole).slices(), drives);
+          const size_t slices = count_slices(key_name(key), (*found)->record.spread);
+          if (slices < wanted)
+            problems_.push_back(fmt::format("key {} is not healed: {} of {} slices", key, slices, wanted));
+        });
+  }
+  run_until(now_ + 12 * kSecond);
+}
+
+void World::read_all(const std::vector<Node*>& nodes, const std::vector<size_t>& keys) {
+  for (const size_t key : keys) {
+    for (Node* node : nodes) {
       const size_t position = histories_[key].size();
       Operation& one = histories_[key].emplace_back();
       one.begin = now_;
       one.id = next_id_++;
-      order[i]->requester().find(
-          key_name(key), [this, key, position](Result<std::optional<FoundObject>> found) {
-            if (!found) {
-              problems_.push_back(
-                  fmt::format("key {} is not readable at the end: {}", key, found.error().message()));
-              return;
-            }
-            Operation& ended = histories_[key][position];
-            ended.end = now_;
-            ended.value = *found ? parse_number<uint64_t>((*found)->record.etag).value() : 0;
-            if (!*found) return;
-            size_t slices = 0;
-            const store::Spread& spread = (*found)->record.spread;
-            for (const auto& node : nodes_) {
-              for (const MapDrive& drive : node->drives())
-                slices += node->has_slice(drive.hash(), key_name(key), spread.write_id) ? 1 : 0;
-            }
-            if (slices < spread.k)
-              problems_.push_back(fmt::format("key {} has {} slices of {}", key, slices, spread.k));
-          });
+      node->requester().find(key_name(key), [this, key, position](Result<std::optional<FoundObject>> found) {
+        if (!found) {
+          problems_.push_back(
+              fmt::format("key {} is not readable at the end: {}", key, found.error().message()));
+          return;
+        }
+        Operation& ended = histories_[key][position];
+        ended.end = now_;
+        ended.value = *found ? parse_number<uint64_t>((*found)->record.etag).value() : 0;
+        if (!*found) return;
+        const store::Spread& spread = (*found)->record.spread;
+        const size_t slices = count_slices(key_name(key), spread);
+        if (slices < spread.k)
+          problems_.push_back(fmt::format("key {} has {} slices of {}", key, slices, spread.k));
+      });
       run_until(now_ + 12 * kSecond);
       if (!histories_[key][position].is_known() && problems_.empty())
         problems_.push_back(fmt::format("key {} was never answered", key));

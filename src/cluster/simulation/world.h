@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <queue>
 #include <set>
@@ -27,8 +28,9 @@ struct Scene {
   unsigned nodes = 4;
   unsigned drives = 1;  // of each node
   unsigned keys = 1;
-  unsigned operations = 12;  // for each key
-  uint64_t seconds = 40;     // of trouble; then everything is mended and read back
+  std::vector<Redundancy> others = {};  // to which the bucket is changed now and then
+  unsigned operations = 12;             // for each key
+  uint64_t seconds = 40;                // of trouble; then everything is mended and read back
 };
 
 struct Outcome {
@@ -62,6 +64,11 @@ class World {
   // The registry (node 0 for cuts): renewal of a lease; the newest maps.
   bool renew(uint32_t node, const std::string& process);
   std::shared_ptr<const Maps> newest_maps() const { return maps_; }
+  void note_walked(uint32_t node, const std::string& process, Walked walked);
+  // A spread that was chosen, as one of a write of its own.
+  store::Spread begin_write(store::Spread chosen);
+  // Different slices of a write whose bytes are on drives of nodes that are up, or on any.
+  size_t count_slices(const ObjectName& name, const store::Spread& spread) const;
 
  private:
   struct Event {
@@ -74,10 +81,18 @@ class World {
   };
 
   void run_until(uint64_t end);
-  void lead();     // the leader's look at the leases
+  void lead();  // the leader's look at the leases
+  void publish(Map map);
+  void change_redundancy();
+  // Of the bucket now.
+  Redundancy redundancy() const { return maps_->back()->redundancy_of("b", scene_.redundancy); }
   void trouble();  // one failure, and the next one later
   void begin_operation(size_t key, unsigned client);
   void read_back();
+  void read_all(const std::vector<Node*>& nodes, const std::vector<size_t>& keys);
+  std::vector<size_t> all_keys() const;
+  // Every object has all slices that the nodes which are left can hold.
+  void check_healed(const std::vector<Node*>& left);
   std::string judge() const;
   Node* pick_node();
 
@@ -90,13 +105,18 @@ class World {
   std::vector<std::unique_ptr<Node>> nodes_;
   std::set<std::pair<uint32_t, uint32_t>> cuts_;
   std::shared_ptr<const Maps> maps_;
-  std::vector<uint64_t> lease_ends_;    // at the registry, by node
-  std::vector<std::string> processes_;  // that registered, by node
+  std::vector<uint64_t> lease_ends_;      // at the registry, by node
+  std::vector<std::string> processes_;    // that registered, by node
+  std::map<std::string, Walked> walked_;  // what nodes said
+  uint64_t map_since_ = 0;
+  std::set<uint32_t> draining_;  // nodes
+  std::set<uint32_t> gone_;
   bool troubled_ = true;
   std::vector<std::vector<Operation>> histories_;
   std::vector<unsigned> left_;  // operations to come, by key
   std::vector<std::string> problems_;
   uint64_t next_id_ = 1;
+  std::vector<size_t> whole_;  // keys of objects that were looked at after healing
 };
 
 }  // namespace millrace::cluster::simulation

@@ -1,0 +1,57 @@
+"""millrace load reads from a cluster, and goes on when a node is killed. tests/python compares the samples themselves."""
+import random
+import subprocess
+
+import pytest
+from archives import Sample, write_shard
+from clusters import Cluster, sent
+from conftest import HANG_SECONDS
+from store_client import MIB, put_in_parts, wait_until
+
+NODES, SHARDS, SAMPLES, EPOCHS = 4, 6, 100, 20
+BUCKETS = {"pairs": "copies=2", "stripes": "2+1", "uploads": "2+1"}
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    """Six shards in each bucket; those of `uploads` came in parts."""
+    directory = tmp_path_factory.mktemp("shards")
+    noise = random.Random(3)
+    for number in range(SHARDS):
+        write_shard(directory / f"s-{number}.tar", [
+            Sample(f"{number}{sample:04}", {"bin": noise.randbytes(60_000), "cls": str(sample).encode()}) for sample in range(SAMPLES)])
+    with Cluster(tmp_path_factory.mktemp("cluster"), NODES) as running:
+        for bucket, redundancy in BUCKETS.items():
+            running.make_bucket(bucket, redundancy=redundancy)
+            for number in range(SHARDS):
+                body = (directory / f"s-{number}.tar").read_bytes()
+                node = running.nodes[number % NODES]
+                if bucket == "uploads":
+                    put_in_parts(node, f"/{bucket}/s-{number}.tar", [body[:5 * MIB], body[5 * MIB:]])
+                else:
+                    assert node.put(f"/{bucket}/s-{number}.tar", body).status == 200
+        yield running
+
+
+@pytest.fixture
+def whole(cluster):
+    """The cluster; what a test killed is back afterwards."""
+    yield cluster
+    cluster.restart(*(node for node in cluster.nodes if node not in cluster.living))
+    cluster.wait_until_serving(cluster.nodes)
+
+
+@pytest.mark.parametrize("bucket", BUCKETS)
+@pytest.mark.parametrize("victim", [0, 1], ids=["the node that is asked", "another node"])
+def test_load_goes_on_when_a_node_is_killed(whole, millrace, tmp_path, monkeypatch, bucket, victim):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    dying = whole.nodes[victim]
+    begin = sent(whole.nodes)
+    process = millrace.popen("--json", "load", f"{whole.nodes[0].url}/{bucket}/s-{{0..{SHARDS - 1}}}.tar", "--spec", "key bytes:bin label:cls",
+                             "--batch", 4, "--shuffle", 20, "--memory", "4MiB", "--epochs", EPOCHS, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    wait_until(lambda: sent(whole.nodes) > begin + 8 * MIB, "nothing was read")
+    whole.kill(dying)
+    assert process.poll() is None, "all was read before a node could be killed: it must be more"
+    out, said = process.communicate(timeout=HANG_SECONDS)
+    assert process.returncode == 0, said
+    assert f'"samples":{EPOCHS * SHARDS * SAMPLES}' in out.decode().replace(" ", ""), out
