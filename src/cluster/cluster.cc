@@ -10,14 +10,15 @@
 
 namespace millrace::cluster {
 
-Cluster::Cluster(Surroundings around, store::Slices& slices, Workers& workers,
+Cluster::Cluster(Surroundings around, store::Slices& slices, Workers& workers, Blocks blocks,
                  std::function<Status()> refresh)
     : around_(around),
       slices_(slices),
       workers_(workers),
+      blocks_(std::move(blocks)),
       refresh_(std::move(refresh)),
       protocol_(around),
-      service_(slices, workers,
+      service_(slices, workers, blocks_,
                [this](DriveId drive, ObjectName name, Prepared slice, Done<void> done) {
                  around_.strand.post([this, drive, name, slice, done] {
                    protocol_.holder().enter(drive, name, slice, done);

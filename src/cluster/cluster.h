@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "base/blocks.h"
+#include "base/buffer.h"
 #include "base/workers.h"
 #include "cluster/message.h"
 #include "cluster/peers.h"
@@ -32,8 +34,11 @@ struct ReadCounts {
 
 class Cluster {
  public:
+  static constexpr uint64_t kMostStripeBytes = 256 << 20;  // of PUTs under way
+
   // All of them outlive it; `workers` wait for drives. `refresh` reads buckets and settings again; it blocks.
-  Cluster(Surroundings around, store::Slices& slices, Workers& workers, std::function<Status()> refresh);
+  Cluster(Surroundings around, store::Slices& slices, Workers& workers, Blocks blocks,
+          std::function<Status()> refresh);
 
   void handle(Request request, Done<Reply> done);
   // `done` on the strand, or on a worker where this node answers itself.
@@ -67,8 +72,14 @@ class Cluster {
   store::Slices& slices() { return slices_; }
   Workers& workers() { return workers_; }
   ReadCounts& read_counts() { return read_counts_; }
+  // For bytes on their way.
+  Blocks& blocks() { return blocks_; }
+  // What all PUTs under way may hold. Shared: the last answer to one may be let go after this.
+  const std::shared_ptr<Budget>& stripe_memory() const { return stripe_memory_; }
   // The node that has this drive, by the newest map; 0: none.
   uint32_t node_of(DriveId drive) const;
+  // It serves, by the newest map.
+  bool is_alive(DriveId drive) const { return around_.membership.maps()->back()->is_alive(drive); }
   bool is_own(DriveId drive) const { return node_of(drive) == around_.membership.self(); }
 
  private:
@@ -78,8 +89,10 @@ class Cluster {
   Surroundings around_;
   store::Slices& slices_;
   Workers& workers_;
+  Blocks blocks_;
   const std::function<Status()> refresh_;
   ReadCounts read_counts_;
+  const std::shared_ptr<Budget> stripe_memory_ = std::make_shared<Budget>(kMostStripeBytes);
   Protocol protocol_;
   SliceService service_;
   ClusterSliceBuilder builder_;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <deque>
 #include <map>
 #include <optional>
 #include <utility>
@@ -21,7 +22,8 @@ namespace millrace::cluster {
 namespace {
 
 constexpr uint64_t kFetchBytes = 1 << 20;
-constexpr size_t kAhead = 4;  // stretches asked for before they are needed
+constexpr size_t kAhead = 4;        // stretches asked for before they are needed
+constexpr size_t kKeptStripes = 2;  // of cells, where slices have to be brought back
 // When a holder counts as slow.
 constexpr uint64_t kLeastHedgeUs = 20'000;
 constexpr uint64_t kMostHedgeUs = 1'000'000;
@@ -38,6 +40,13 @@ struct SliceRange {
   unsigned slot = 0;
   uint64_t offset = 0;
   uint64_t size = 0;
+  auto operator<=>(const SliceRange&) const = default;
+};
+
+// A stretch of a slice that is kept, or on its way.
+struct KeptCell {
+  std::optional<Bytes> bytes;
+  std::vector<Done<Bytes>> waiting;
 };
 
 class ReaderState : public std::enable_shared_from_this<ReaderState> {
@@ -108,7 +117,7 @@ class ReaderState : public std::enable_shared_from_this<ReaderState> {
       if (!slice) return self->recover(stretch, slice.error().copy(), *kept);
       // The end of an object may be a few bytes, which lie in the drive's index.
       if ((*slice)->is_inline())
-        return (*kept)(in_buffer((*slice)->inline_bytes().substr(stretch.offset, stretch.size)));
+        return (*kept)(in_buffer(Bytes((*slice)->inline_bytes().substr(stretch.offset, stretch.size))));
       self->open_local(stretch.slot, *slice)
           ->prepare(stretch.offset, stretch.size, [self, stretch, kept](Result<store::Extent> brought) {
             if (brought) return (*kept)(std::move(brought));
@@ -138,21 +147,20 @@ class ReaderState : public std::enable_shared_from_this<ReaderState> {
         const auto fetch = fetches_.find(at);
         if (fetch == fetches_.end() || std::exchange(fetch->second.begun, true)) continue;
       }
-      fetch(stretch, [self = shared_from_this(), at](Result<std::string> bytes) {
-        self->arrive(at, std::move(bytes));
-      });
+      fetch(stretch,
+            [self = shared_from_this(), at](Result<Bytes> bytes) { self->arrive(at, std::move(bytes)); });
     }
   }
 
-  static Result<store::Extent> in_buffer(Result<std::string> bytes) {
+  static Result<store::Extent> in_buffer(Result<Bytes> bytes) {
     if (!bytes) return bytes.take_error();
     store::Extent extent;
     extent.size = bytes->size();
-    extent.buffer = std::make_shared<const std::string>(bytes.take());
+    extent.buffer = bytes.take();
     return extent;
   }
 
-  void arrive(uint64_t at, Result<std::string> bytes) {
+  void arrive(uint64_t at, Result<Bytes> bytes) {
     Result<store::Extent> outcome = in_buffer(std::move(bytes));
     Done<store::Extent> waiting;
     {
@@ -174,11 +182,11 @@ class ReaderState : public std::enable_shared_from_this<ReaderState> {
     Mutex mutex;
     unsigned runners MR_GUARDED_BY(mutex) = 1;
     bool hedged MR_GUARDED_BY(mutex) = false;
-    Done<std::string> done MR_GUARDED_BY(mutex);
+    Done<Bytes> done MR_GUARDED_BY(mutex);
 
     // The first that has the bytes is the answer; an error only if nobody is left.
-    void end(Result<std::string> bytes) {
-      Done<std::string> answer;
+    void end(Result<Bytes> bytes) {
+      Done<Bytes> answer;
       {
         const MutexLock lock(mutex);
         --runners;
@@ -196,8 +204,13 @@ class ReaderState : public std::enable_shared_from_this<ReaderState> {
   };
 
   // The bytes of a stretch, from its holder or, if that fails or is slow, from others.
-  void fetch(const Layout::Stretch& stretch, Done<std::string> done) {
+  void fetch(const Layout::Stretch& stretch, Done<Bytes> done) {
     if (!relayed_.exchange(true)) ++cluster_.read_counts().relayed;
+    const bool others = spread_.holders.size() > spread_.k;
+    if (others && !cluster_.is_alive((*holders_.load())[stretch.slot])) {
+      count_degraded();
+      return rebuild(stretch, make_error(Code::kUnavailable, "a holder is away"), std::move(done));
+    }
     const auto race = std::make_shared<Race>();
     {
       const MutexLock lock(race->mutex);
@@ -205,24 +218,24 @@ class ReaderState : public std::enable_shared_from_this<ReaderState> {
     }
     const uint64_t began_us = steady_us();
     read_slice({stretch.slot, stretch.offset, stretch.size}, [self = shared_from_this(), stretch, race,
-                                                              began_us](Result<std::string> bytes) {
+                                                              began_us](Result<Bytes> bytes) {
       self->cluster_.read_counts().slices.note(steady_us() - began_us);
       if (bytes && bytes->size() == stretch.size) return race->end(std::move(bytes));
       Error error = bytes ? make_error(Code::kCorrupt, "a slice is too short") : bytes.take_error();
       if (race->hedge()) {
         self->count_degraded();
         self->rebuild(stretch, error.copy(),
-                      [race](Result<std::string> rebuilt) { race->end(std::move(rebuilt)); });
+                      [race](Result<Bytes> rebuilt) { race->end(std::move(rebuilt)); });
       }
       race->end(std::move(error));
     });
-    if (spread_.holders.size() <= spread_.k) return;  // nobody else has it
+    if (!others) return;  // nobody else has it
     cluster_.after(hedge_after_us(), [weak = weak_from_this(), stretch, race] {
       const auto self = weak.lock();
       if (self == nullptr || !race->hedge()) return;
       ++self->cluster_.read_counts().hedged;
       self->rebuild(stretch, make_error(Code::kUnavailable, "a holder is slow"),
-                    [race](Result<std::string> rebuilt) { race->end(std::move(rebuilt)); });
+                    [race](Result<Bytes> rebuilt) { race->end(std::move(rebuilt)); });
     });
   }
 
@@ -237,11 +250,51 @@ class ReaderState : public std::enable_shared_from_this<ReaderState> {
 
   void recover(const Layout::Stretch& stretch, Error error, const Done<store::Extent>& done) {
     count_degraded();
-    rebuild(stretch, std::move(error),
-            [done](Result<std::string> bytes) { done(in_buffer(std::move(bytes))); });
+    rebuild(stretch, std::move(error), [done](Result<Bytes> bytes) { done(in_buffer(std::move(bytes))); });
   }
 
-  void read_slice(const SliceRange& range, Done<std::string> done) {
+  // Once slices had to be brought back, cells are kept for a while and asked for once: those that bring one
+  // back are those that the reader wants next.
+  void read_slice(const SliceRange& range, Done<Bytes> done) {
+    if (!keeping_) return ask_holder(range, std::move(done));
+    std::optional<Bytes> kept;
+    {
+      const MutexLock lock(mutex_);
+      const auto [place, is_new] = cells_.try_emplace(range);
+      if (place->second.bytes) {
+        kept = place->second.bytes;
+      } else {
+        place->second.waiting.push_back(std::move(done));
+        if (!is_new) return;
+      }
+    }
+    if (kept) return done(std::move(*kept));
+    ask_holder(range, [self = shared_from_this(), range](Result<Bytes> bytes) {
+      self->keep(range, std::move(bytes));
+    });
+  }
+
+  void keep(const SliceRange& range, Result<Bytes> bytes) {
+    std::vector<Done<Bytes>> waiting;
+    {
+      const MutexLock lock(mutex_);
+      const auto place = cells_.find(range);
+      waiting = std::exchange(place->second.waiting, {});
+      if (bytes) {
+        place->second.bytes = *bytes;
+        kept_.push_back(range);
+      } else {
+        cells_.erase(place);
+      }
+      if (kept_.size() > kKeptStripes * spread_.k) {
+        cells_.erase(kept_.front());
+        kept_.pop_front();
+      }
+    }
+    for (const Done<Bytes>& one : waiting) one(bytes ? Result<Bytes>(*bytes) : bytes.error().copy());
+  }
+
+  void ask_holder(const SliceRange& range, Done<Bytes> done) {
     const DriveId drive = (*holders_.load())[range.slot];
     const uint32_t node = cluster_.node_of(drive);
     if (node == 0) return done(make_error(Code::kUnavailable, "the node of a slice is not in the map"));
@@ -255,67 +308,144 @@ class ReaderState : public std::enable_shared_from_this<ReaderState> {
     });
   }
 
-  // One after the other the slots that were not tried; copies are read, others gathered until there are k.
+  // A stretch that its holder does not give: another copy of it, or k other slices that bring it back.
   struct Rebuilding {
     Layout::Stretch stretch;
     uint64_t stripe = 0;
-    std::vector<unsigned> untried;  // the best at the end
-    std::vector<unsigned> slots;
-    std::vector<std::string> bytes;  // at the same positions
-    std::optional<Error> error;
-    bool found_again = false;  // the holders were looked up once more
-    Done<std::string> done;
+    Done<Bytes> done;
+
+    Mutex mutex;
+    bool ended MR_GUARDED_BY(mutex) = false;
+    bool found_again MR_GUARDED_BY(mutex) = false;       // the holders were looked up once more
+    size_t asked MR_GUARDED_BY(mutex) = 0;               // that have not answered
+    std::vector<unsigned> untried MR_GUARDED_BY(mutex);  // the best at the end
+    std::vector<unsigned> slots MR_GUARDED_BY(mutex) = {};
+    std::vector<Bytes> bytes MR_GUARDED_BY(mutex) = {};  // at the same positions
+    std::optional<Error> error MR_GUARDED_BY(mutex);
+    // Where its slices were looked for. Another stretch may have learnt of a later list meanwhile.
+    std::shared_ptr<const std::vector<DriveId>> holders MR_GUARDED_BY(mutex);
   };
 
-  void rebuild(const Layout::Stretch& stretch, Error error, Done<std::string> done) {
+  void rebuild(const Layout::Stretch& stretch, Error error, Done<Bytes> done) {
+    keeping_ = true;
     const auto rebuilding = std::make_shared<Rebuilding>();
     rebuilding->stretch = stretch;
     rebuilding->stripe = stretch.offset / layout_.cell;
-    rebuilding->error = std::move(error);
     rebuilding->done = std::move(done);
-    fill_untried(*rebuilding);
+    {
+      const MutexLock lock(rebuilding->mutex);
+      rebuilding->error = std::move(error);
+      rebuilding->holders = holders_.load();
+      rebuilding->untried = order_slots(*rebuilding->holders, stretch.slot);
+    }
     gather(rebuilding);
   }
 
-  void gather(const std::shared_ptr<Rebuilding>& rebuilding) {
-    if (rebuilding->slots.size() == spread_.k) return decode(*rebuilding);
-    if (rebuilding->untried.empty()) return find_again(rebuilding);
-    const unsigned slot = rebuilding->untried.back();
-    rebuilding->untried.pop_back();
-    const uint64_t size = slice_bytes(*rebuilding, slot);
-    if (size == 0) {  // a short stripe: this slot's cell ends before
-      add(rebuilding, slot, "");
-      return;
+  // All slots but this one, those that are worth asking first at the end.
+  std::vector<unsigned> order_slots(const std::vector<DriveId>& holders,
+                                    std::optional<unsigned> without) const {
+    std::vector<unsigned> slots;
+    for (const bool alive : {false, true}) {
+      for (unsigned slot = static_cast<unsigned>(holders.size()); slot-- > 0;) {
+        if (slot != without && cluster_.is_alive(holders[slot]) == alive) slots.push_back(slot);
+      }
     }
-    read_slice({slot, rebuilding->stretch.offset, size},
-               [self = shared_from_this(), rebuilding, slot, size](Result<std::string> bytes) {
-                 if (bytes && bytes->size() == size) return self->add(rebuilding, slot, bytes.take());
-                 if (!bytes) rebuilding->error = bytes.take_error();
-                 self->gather(rebuilding);
-               });
+    return slots;
+  }
+
+  // Asks so many slots at once as lack; decodes when all are there.
+  void gather(const std::shared_ptr<Rebuilding>& rebuilding) {
+    std::vector<SliceRange> ranges;
+    bool enough = false;
+    {
+      const MutexLock lock(rebuilding->mutex);
+      if (rebuilding->ended) return;
+      while (rebuilding->slots.size() + rebuilding->asked < spread_.k && !rebuilding->untried.empty()) {
+        const unsigned slot = rebuilding->untried.back();
+        rebuilding->untried.pop_back();
+        const uint64_t size = slice_bytes(*rebuilding, slot);
+        if (size == 0) {  // a short stripe: this slot's cell ends before
+          rebuilding->slots.push_back(slot);
+          rebuilding->bytes.emplace_back();
+        } else {
+          ++rebuilding->asked;
+          ranges.push_back({slot, rebuilding->stretch.offset, size});
+        }
+      }
+      enough = rebuilding->slots.size() == spread_.k;
+      if (!enough && rebuilding->asked > 0 && ranges.empty()) return;
+      rebuilding->ended = enough;
+    }
+    if (enough) return decode(*rebuilding);
+    if (ranges.empty()) return find_again(rebuilding);
+    for (const SliceRange& range : ranges) {
+      read_slice(range, [self = shared_from_this(), rebuilding, range](Result<Bytes> bytes) {
+        self->hear(rebuilding, range, std::move(bytes));
+      });
+    }
+  }
+
+  void hear(const std::shared_ptr<Rebuilding>& rebuilding, const SliceRange& range, Result<Bytes> bytes) {
+    const bool good = bytes && bytes->size() == range.size;
+    const bool is_answer = good && (spread_.k == 1 || range.slot == rebuilding->stretch.slot);
+    {
+      const MutexLock lock(rebuilding->mutex);
+      --rebuilding->asked;
+      if (rebuilding->ended) return;
+      rebuilding->ended = is_answer;
+      if (good && !is_answer) {
+        rebuilding->slots.push_back(range.slot);
+        rebuilding->bytes.push_back(*bytes);
+      } else if (!bytes) {
+        rebuilding->error = bytes.take_error();
+      }
+    }
+    if (!is_answer) return gather(rebuilding);
+    if (spread_.k == 1) first_copy_ = range.slot;  // that one answers
+    rebuilding->done(bytes.take());
   }
 
   // A reader that takes its time may find that all slices have moved: their holders are looked up once more.
   void find_again(const std::shared_ptr<Rebuilding>& rebuilding) {
-    const auto before = holders_.load();
-    const auto fail = [](Rebuilding& failed) {
-      failed.done(std::move(*failed.error).within("too few slices can be read"));
-    };
-    if (rebuilding->found_again) return fail(*rebuilding);
-    rebuilding->found_again = true;
+    bool again = false;
+    bool moved = false;
+    {
+      const MutexLock lock(rebuilding->mutex);
+      moved = *holders_.load() != *rebuilding->holders;
+      again = !moved && std::exchange(rebuilding->found_again, true);
+    }
+    if (moved) return begin_again(rebuilding);
+    if (again) return fail(*rebuilding);
     const ObjectName name{object_->bucket(), object_->key()};
-    cluster_.find(name, [self = shared_from_this(), rebuilding, before,
-                         fail](Result<std::optional<FoundObject>> found) {
+    cluster_.find(name, [self = shared_from_this(), rebuilding](Result<std::optional<FoundObject>> found) {
       const bool same = found && *found && (*found)->record.spread.write_id == self->spread_.write_id;
       if (!same && found && *found && is_recoded(self->object_->record(), (*found)->record))
         return self->read_recoded(rebuilding, std::move((*found)->record));
-      if (!same || (*found)->record.spread.holders == *before) return fail(*rebuilding);
+      if (!same) return fail(*rebuilding);
       self->holders_.store(std::make_shared<const std::vector<DriveId>>((*found)->record.spread.holders));
+      self->find_again(rebuilding);
+    });
+  }
+
+  void begin_again(const std::shared_ptr<Rebuilding>& rebuilding) {
+    {
+      const MutexLock lock(rebuilding->mutex);
+      rebuilding->holders = holders_.load();
       rebuilding->slots.clear();
       rebuilding->bytes.clear();
-      self->fill_untried(*rebuilding);
-      self->gather(rebuilding);
-    });
+      rebuilding->untried = order_slots(*rebuilding->holders, std::nullopt);
+    }
+    gather(rebuilding);
+  }
+
+  static void fail(Rebuilding& rebuilding) {
+    std::optional<Error> error;
+    {
+      const MutexLock lock(rebuilding.mutex);
+      rebuilding.ended = true;
+      error = std::move(rebuilding.error);
+    }
+    rebuilding.done(std::move(*error).within("too few slices can be read"));
   }
 
   // The bucket's redundancy was changed meanwhile: the same bytes lie in other slices.
@@ -348,20 +478,6 @@ class ReaderState : public std::enable_shared_from_this<ReaderState> {
         });
   }
 
-  void fill_untried(Rebuilding& rebuilding) const {
-    for (unsigned slot = static_cast<unsigned>(holders_.load()->size()); slot-- > 0;) {
-      if (slot != rebuilding.stretch.slot || rebuilding.found_again) rebuilding.untried.push_back(slot);
-    }
-  }
-
-  void add(const std::shared_ptr<Rebuilding>& rebuilding, unsigned slot, std::string bytes) {
-    if (spread_.k == 1) first_copy_ = slot;  // that one answers
-    if (spread_.k == 1 || slot == rebuilding->stretch.slot) return rebuilding->done(std::move(bytes));
-    rebuilding->slots.push_back(slot);
-    rebuilding->bytes.push_back(std::move(bytes));
-    gather(rebuilding);
-  }
-
   // How much of the stretch a slot's cell covers.
   uint64_t slice_bytes(const Rebuilding& rebuilding, unsigned slot) const {
     const Layout::Stretch& stretch = rebuilding.stretch;
@@ -372,16 +488,23 @@ class ReaderState : public std::enable_shared_from_this<ReaderState> {
   }
 
   void decode(Rebuilding& rebuilding) {
+    std::vector<unsigned> slots;
+    std::vector<Bytes> bytes;
+    {
+      const MutexLock lock(rebuilding.mutex);
+      slots.swap(rebuilding.slots);
+      bytes.swap(rebuilding.bytes);
+    }
     const Coder coder(spread_.k, spread_.m);
     const std::array<unsigned, 1> wanted = {rebuilding.stretch.slot};
-    const auto decoding = Decoding::make(coder, rebuilding.slots, wanted);
+    const auto decoding = Decoding::make(coder, slots, wanted);
     if (!decoding) return rebuilding.done(decoding.error().copy());
     std::vector<Cell> cells;
-    for (const std::string& bytes : rebuilding.bytes) cells.push_back(std::as_bytes(std::span(bytes)));
-    std::string rebuilt(rebuilding.stretch.size, '\0');
-    const std::array<CellSpace, 1> space = {std::as_writable_bytes(std::span(rebuilt))};
+    for (const Bytes& cell : bytes) cells.push_back(std::as_bytes(std::span(cell.view())));
+    const Block rebuilt = cluster_.blocks().take(rebuilding.stretch.size);
+    const std::array<CellSpace, 1> space = {rebuilt.span()};
     decoding->run(cells, space);
-    rebuilding.done(std::move(rebuilt));
+    rebuilding.done(rebuilt.share(rebuilt.size()));
   }
 
   Cluster& cluster_;
@@ -393,10 +516,13 @@ class ReaderState : public std::enable_shared_from_this<ReaderState> {
   std::atomic<unsigned> first_copy_ = 0;    // of copies that are elsewhere: the one to ask
   std::atomic<bool> relayed_ = false;       // counted
   std::atomic<bool> degraded_ = false;      // counted
+  std::atomic<bool> keeping_ = false;       // cells, because some had to be brought back
 
   Mutex mutex_;
   std::map<unsigned, std::shared_ptr<store::Reader>> local_ MR_GUARDED_BY(mutex_);  // by slot
   std::map<uint64_t, Fetch> fetches_ MR_GUARDED_BY(mutex_);                         // by offset in the object
+  std::map<SliceRange, KeptCell> cells_ MR_GUARDED_BY(mutex_);
+  std::deque<SliceRange> kept_ MR_GUARDED_BY(mutex_);  // of cells_: those that are here, the oldest first
 };
 
 class ClusterReader final : public store::Reader {

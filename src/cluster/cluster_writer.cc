@@ -50,16 +50,21 @@ class ClusterWriter::State : public std::enable_shared_from_this<State> {
         options_(std::move(options)),
         name_{options_.bucket, options_.key},
         shards_(store::is_shard_name(name_.key) ? shards : nullptr),
-        moved_(std::move(moved)) {
-    stripe_.resize(kCopiedBytes + 1);
+        moved_(std::move(moved)),
+        memory_(cluster.stripe_memory()) {
+    start_.resize(kCopiedBytes + 1);
     if (shards_ != nullptr && store::is_plain_tar(name_.key))
       feed_.emplace(name_.key, store::ShardFeed::Packing::kPlain, shards_->feed_memory());
   }
 
   std::span<std::byte> space() {
-    const MutexLock lock(mutex_);
-    if (filled_ == stripe_.size() && sending_ > 0) return {};
-    return {reinterpret_cast<std::byte*>(stripe_.data()) + filled_, stripe_.size() - filled_};
+    if (spread_.holders.empty()) return space_at_start();
+    {
+      const MutexLock lock(mutex_);
+      if (!charged_ || (filled_ == stripe_bytes() && sending_ > 0)) return {};
+    }
+    make_cells();
+    return space_in_cell();
   }
 
   Status advance(size_t bytes) {
@@ -67,19 +72,16 @@ class ClusterWriter::State : public std::enable_shared_from_this<State> {
       const MutexLock lock(mutex_);
       if (error_) return error_->copy();
     }
-    const std::string_view added = std::string_view(stripe_).substr(filled_, bytes);
-    crc_ = millrace::crc32c(added, crc_);
-    if (feed_) feed_->add(added);
-    filled_ += bytes;
-    bytes_ += bytes;
-    if (filled_ < stripe_.size()) return {};
-    return spread_.holders.empty() ? begin_slices() : send_if_free();
+    const bool begun = !spread_.holders.empty();
+    if (bytes > 0) take_in(begun ? space_in_cell() : space_at_start(), bytes);
+    if (!begun) return filled_ < start_.size() ? Status() : begin_slices();
+    return filled_ < stripe_bytes() ? Status() : send_if_free();
   }
 
   void when_space(std::function<void()> ready) {
     {
       const MutexLock lock(mutex_);
-      if (sending_ > 0 && !error_) {
+      if ((sending_ > 0 || must_wait()) && !error_) {
         ready_ = std::move(ready);
         return;
       }
@@ -104,7 +106,7 @@ class ClusterWriter::State : public std::enable_shared_from_this<State> {
     {
       const MutexLock lock(mutex_);
       finishing_ = true;
-      wait = sending_ > 0;
+      wait = sending_ > 0 || must_wait();
     }
     if (!wait) finish_slices();
   }
@@ -155,47 +157,106 @@ class ClusterWriter::State : public std::enable_shared_from_this<State> {
     return value;
   }
 
-  // More than a small object: chooses its holders, and makes room for whole stripes.
+  // More than a small object: chooses its holders, and waits for the memory of two stripes.
   Status begin_slices() {
     auto spread = cluster_.choose_spread(name_, Requester::Size::kLarge);
     if (!spread) return spread.take_error();
-    spread_ = spread.take();
-    const uint32_t cell = cell_for(options_.size, spread_.k);
-    if (spread_.k > 1) spread_.cell = cell;
-    cell_ = cell;
-    coder_.emplace(spread_.k, spread_.m);
-    // What came so far is less than a stripe.
-    stripe_.resize(uint64_t{cell_} * spread_.k);
-    MR_ASSERT(filled_ < stripe_.size());
-    return {};
+    cell_ = cell_for(options_.size, spread->k);
+    if (spread->k > 1) spread->cell = cell_;
+    coder_.emplace(spread->k, spread->m);
+    const uint64_t slots = spread->k == 1 ? 1 : size_t{spread->k} + spread->m;
+    {
+      const MutexLock lock(mutex_);
+      spread_ = spread.take();
+    }
+    return memory_->take_later(cell_ * (spread_.k + slots), [self = shared_from_this()](Charge charge) {
+      self->hear_memory(std::move(charge));
+    });
+  }
+
+  void hear_memory(Charge charge) {
+    std::function<void()> ready;
+    bool finish = false;
+    {
+      const MutexLock lock(mutex_);
+      charge_ = std::move(charge);
+      charged_ = true;
+      ready = std::exchange(ready_, nullptr);
+      finish = finishing_ && done_ != nullptr;
+    }
+    if (finish) return finish_slices();
+    if (ready) ready();
+  }
+
+  // For the memory of its stripes.
+  bool must_wait() const MR_REQUIRES(mutex_) { return !spread_.holders.empty() && !charged_; }
+
+  uint64_t stripe_bytes() const { return uint64_t{cell_} * spread_.k; }
+
+  void take_in(std::span<const std::byte> filled, size_t bytes) {
+    const std::string_view added(reinterpret_cast<const char*>(filled.data()), bytes);
+    crc_ = millrace::crc32c(added, crc_);
+    if (feed_) feed_->add(added);
+    filled_ += bytes;
+    bytes_ += bytes;
+  }
+
+  std::span<std::byte> space_at_start() { return std::as_writable_bytes(std::span(start_)).subspan(filled_); }
+
+  // Where the next bytes of the stripe go.
+  std::span<std::byte> space_in_cell() const {
+    if (filled_ == stripe_bytes()) return {};
+    return cells_[filled_ / cell_].span().subspan(filled_ % cell_);
+  }
+
+  // What came before the first stripe is less than that.
+  void make_cells() {
+    if (!cells_.empty()) return;
+    for (unsigned slot = 0; slot < spread_.k; ++slot) cells_.push_back(cluster_.blocks().take(cell_));
+    if (start_.empty()) return;
+    MR_ASSERT(filled_ < stripe_bytes());
+    for (size_t at = 0; at < filled_; at += cell_) {
+      const size_t now = std::min<size_t>(cell_, filled_ - at);
+      std::memcpy(cells_[at / cell_].span().data(), start_.data() + at, now);
+    }
+    std::string().swap(start_);
   }
 
   Status send_if_free() {
     {
       const MutexLock lock(mutex_);
       if (error_) return error_->copy();
-      if (sending_ > 0 || filled_ < stripe_.size() || spread_.holders.empty()) return {};
+      if (sending_ > 0 || spread_.holders.empty() || !charged_ || filled_ < stripe_bytes()) return {};
     }
     return send_stripe();
   }
 
-  // Gives every holder its cell of what is in the buffer; the last stripe may be short.
-  Status send_stripe() {
-    const std::string_view data = std::string_view(stripe_).substr(0, filled_);
-    std::vector<std::string> cells;
-    if (spread_.k == 1) {
-      cells.assign(spread_.holders.size(), std::string(data));
-    } else {
-      for (size_t slot = 0; slot < spread_.k; ++slot)
-        cells.emplace_back(data.substr(std::min<size_t>(slot * cell_, data.size()), cell_));
-      std::vector<Cell> views;
-      for (const std::string& cell : cells) views.push_back(std::as_bytes(std::span(cell)));
-      std::vector<std::string> parity(spread_.m, std::string(cells.front().size(), '\0'));
-      std::vector<CellSpace> spaces;
-      for (std::string& cell : parity) spaces.push_back(std::as_writable_bytes(std::span(cell)));
-      coder_->encode(views, spaces);
-      for (std::string& cell : parity) cells.push_back(std::move(cell));
+  // By slot: what each holder gets of the stripe. The last stripe may be short.
+  std::vector<Bytes> take_slices() {
+    const std::vector<Block> cells = std::exchange(cells_, {});
+    if (spread_.k == 1) return std::vector<Bytes>(spread_.holders.size(), cells.front().share(filled_));
+    std::vector<Bytes> slices;
+    std::vector<Cell> views;
+    for (size_t slot = 0; slot < spread_.k; ++slot) {
+      const size_t begin = std::min<size_t>(slot * cell_, filled_);
+      slices.push_back(cells[slot].share(std::min<size_t>(cell_, filled_ - begin)));
+      views.push_back(std::as_bytes(std::span(slices.back().view())));
     }
+    std::vector<Block> parity;
+    std::vector<CellSpace> spaces;
+    for (unsigned i = 0; i < spread_.m; ++i) {
+      parity.push_back(cluster_.blocks().take(slices.front().size()));
+      spaces.push_back(parity.back().span());
+    }
+    coder_->encode(views, spaces);
+    for (const Block& cell : parity) slices.push_back(cell.share(cell.size()));
+    return slices;
+  }
+
+  // Gives every holder its cell of what is in the buffer.
+  Status send_stripe() {
+    make_cells();
+    std::vector<Bytes> slices = take_slices();
     // Before the first answer can come: the last one goes on with what is in the buffer then.
     filled_ = 0;
     {
@@ -204,7 +265,7 @@ class ClusterWriter::State : public std::enable_shared_from_this<State> {
     }
     for (size_t slot = 0; slot < spread_.holders.size(); ++slot) {
       AppendRequest append{spread_.holders[slot], spread_.write_id, static_cast<uint8_t>(slot), sent_[slot],
-                           std::move(cells[slot])};
+                           std::move(slices[slot])};
       sent_[slot] += append.bytes.size();
       cluster_.call(cluster_.node_of(append.drive), std::move(append),
                     [self = shared_from_this()](Result<Reply> reply) { self->hear(std::move(reply)); });
@@ -245,7 +306,7 @@ class ClusterWriter::State : public std::enable_shared_from_this<State> {
     record_.spread = spread_;
     CommitRequest request{commit_kind(), 0, name_, record_, options_.condition};
     if (record_.etag.empty()) request.record.etag = own_etag();
-    std::vector<std::string> slices(spread_.holders.size(), stripe_.substr(0, filled_));
+    std::vector<std::string> slices(spread_.holders.size(), start_.substr(0, filled_));
     cluster_.put(std::move(request), std::move(slices),
                  [self = shared_from_this(), deadline](Result<store::Record> put) {
                    if (put) return self->answer(put.take());
@@ -311,7 +372,7 @@ class ClusterWriter::State : public std::enable_shared_from_this<State> {
   }
 
   void answer(store::Record record) {
-    std::string bytes = record.pieces.empty() ? stripe_.substr(0, filled_) : "";
+    std::string bytes = record.pieces.empty() ? start_.substr(0, filled_) : "";
     const store::ObjectPointer object =
         std::make_shared<const store::Object>(name_.bucket, name_.key, std::move(record), std::move(bytes));
     if (index_ != nullptr) shards_->keep(object, std::move(index_));
@@ -325,9 +386,11 @@ class ClusterWriter::State : public std::enable_shared_from_this<State> {
   const ObjectName name_;
   ClusterShards* const shards_;  // none: the object is no shard
   const std::optional<store::Record> moved_;
+  const std::shared_ptr<Budget> memory_;  // before the charge
   // The caller's thread, until finish(); then one callback after the other.
-  std::string stripe_;  // the bytes that were not sent yet
-  size_t filled_ = 0;
+  std::string start_;         // the first bytes, until it is clear that the object is not small
+  std::vector<Block> cells_;  // of the stripe that is being filled, by slot
+  size_t filled_ = 0;         // bytes that were not sent yet
   uint64_t bytes_ = 0;
   uint32_t crc_ = 0;
   uint32_t cell_ = 0;
@@ -340,6 +403,8 @@ class ClusterWriter::State : public std::enable_shared_from_this<State> {
   Done<store::ObjectPointer> done_;
 
   Mutex mutex_;
+  Charge charge_ MR_GUARDED_BY(mutex_);  // for cells that are filled, and those on their way
+  bool charged_ MR_GUARDED_BY(mutex_) = false;
   size_t sending_ MR_GUARDED_BY(mutex_) = 0;  // cells without an answer
   size_t flushing_ MR_GUARDED_BY(mutex_) = 0;
   bool finishing_ MR_GUARDED_BY(mutex_) = false;

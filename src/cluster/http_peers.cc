@@ -56,7 +56,7 @@ struct HttpPeers::Message {
   ChannelKind channel = ChannelKind::kHome;
   net::Url url;
   Request request;   // of a large message: it is encoded on the thread that sends it
-  std::string body;  // of others
+  WireMessage body;  // of others
   uint64_t began_us = 0;
   uint64_t until_us = 0;
   Done<Reply> done;
@@ -78,12 +78,20 @@ class HttpPeers::BulkLoop {
   std::thread thread_;
 };
 
+// Comparing a slice takes as long as sending one.
+bool HttpPeers::is_large(const Message& message, const Request& request) {
+  const auto* const read = std::get_if<ReadRequest>(&request);
+  return message.body.size() > kLargePeerMessage || std::holds_alternative<VerifyRequest>(request) ||
+         (read != nullptr && read->size > kLargePeerMessage);
+}
+
 HttpPeers::HttpPeers(LoopStrand& strand, const Membership& membership, const PeerSecret& secret,
                      AnswerRequest own, HttpPeersOptions options)
     : strand_(strand),
       membership_(membership),
       own_(std::move(own)),
       options_(std::move(options)),
+      blocks_(options_.blocks),
       bulk_(std::make_unique<BulkLoop>()) {
   const uint32_t self = membership.self();
   for (const ChannelKind kind : {ChannelKind::kHome, ChannelKind::kHolder, ChannelKind::kLarge}) {
@@ -137,12 +145,9 @@ void HttpPeers::call(uint32_t node, Request request, Done<Reply> done) {
     message->request = std::move(request);
   } else {
     message->body = encode_request(request);
-    // Comparing a slice takes as long as sending one.
-    const bool large =
-        message->body.size() > kLargePeerMessage || std::holds_alternative<VerifyRequest>(request);
-    message->channel = is_for_home(request) ? ChannelKind::kHome
-                       : large              ? ChannelKind::kLarge
-                                            : ChannelKind::kHolder;
+    message->channel = is_for_home(request)          ? ChannelKind::kHome
+                       : is_large(*message, request) ? ChannelKind::kLarge
+                                                     : ChannelKind::kHolder;
   }
   Channel& channel = *channels_[static_cast<size_t>(message->channel)];
   // Posted even from the strand itself: nothing may be answered before this returns.
@@ -150,9 +155,9 @@ void HttpPeers::call(uint32_t node, Request request, Done<Reply> done) {
 }
 
 net::Task<void> HttpPeers::deliver(Channel& channel, std::shared_ptr<Message> message) {
-  if (message->body.empty()) message->body = encode_request(std::exchange(message->request, {}));
+  if (message->body.head.empty()) message->body = encode_request(std::exchange(message->request, {}));
   auto exchanged = co_await exchange(channel, *message);
-  std::string().swap(message->body);
+  message->body = {};
   if (message->channel != ChannelKind::kLarge) {
     message->done(std::move(exchanged));
     co_return;
@@ -169,17 +174,17 @@ void HttpPeers::answer_on_strand(Message& message, Result<Reply> answer) {
 net::Task<Result<Reply>> HttpPeers::exchange(Channel& channel, const Message& message) {
   const auto within = [&] { return fmt::format("asking node {}", message.node); };
   net::Cancellation scope(channel.loop, message.until_us);
-  const SealedParts parts{"POST", kPeerPath, message.body};
+  const SealedParts parts{"POST", kPeerPath, message.body.head, message.body.tail};
   const RequestSeal seal = channel.sealer.seal(message.node, parts, wall_ms());
   net::Request request;
   request.method = parts.method;
   request.url = message.url;
   request.headers.push_back({std::string(kSealHeader), seal.text()});
-  request.body = std::string_view(message.body);
+  request.body = net::TwoViews{message.body.head, message.body.tail};
   request.repeat = net::Repeat::kNever;
   auto response = co_await channel.client.send(std::move(request), &scope);
-  Result<std::string> body = std::string();
-  if (response) body = co_await response->read_all(kMaxPeerMessage);
+  Result<Bytes> body = Bytes();
+  if (response) body = co_await response->read_all(blocks_, kMaxPeerMessage);
   if (!response || !body) {
     count(message, false);
     if (scope.is_cancelled()) {
@@ -195,14 +200,15 @@ net::Task<Result<Reply>> HttpPeers::exchange(Channel& channel, const Message& me
   Status checked =
       channel.sealer.check_reply(seal, sealed == nullptr ? "" : *sealed, response->status(), *body);
   count(message, checked.has_value());
-  const std::string shown = printable(trim(*body, "\r\n "), kMaxRefusalShown);
+  const auto shown = [&] { return printable(trim(body->view(), "\r\n "), kMaxRefusalShown); };
   if (!checked && response->status() != 200)
-    co_return no_answer(fmt::format("it refused, {}: {}", response->status(), shown)).within(within());
+    co_return no_answer(fmt::format("it refused, {}: {}", response->status(), shown())).within(within());
   if (!checked) {
     co_return no_answer(checked.error().message()).with_hint(checked.error().hint()).within(within());
   }
   if (response->status() != 200)
-    co_return no_answer(fmt::format("it cannot answer, {}: {}", response->status(), shown)).within(within());
+    co_return no_answer(fmt::format("it cannot answer, {}: {}", response->status(), shown()))
+        .within(within());
   co_return decode_reply(*body);
 }
 

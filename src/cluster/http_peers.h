@@ -5,8 +5,8 @@
 //
 // Each peer has three channels, with connections of their own. A request to a home waits for the marks that
 // the home sends: with one channel, two homes whose connections are all taken by each other's commits would
-// both wait in vain. Large messages have a loop and thread of their own, so that hashing and sending them
-// delays nobody.
+// both wait in vain. Large messages, and those with large answers, have a loop and thread of their own, so
+// that hashing and sending them delays nobody.
 //
 // call() may be called by any thread. Answers come on the strand; none comes once it is stopped. The strand
 // is stopped before this goes away; membership outlives it.
@@ -20,6 +20,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/blocks.h"
 #include "base/mutex.h"
 #include "cluster/loop_strand.h"
 #include "cluster/message.h"
@@ -42,6 +43,7 @@ struct HttpPeersOptions {
   std::array<uint64_t, std::variant_size_v<Request>> timeouts_us;
   size_t connections_per_channel = 16;        // to one peer
   std::shared_ptr<const net::ClientTls> tls;  // null: http
+  Blocks blocks;                              // that answers arrive in
 };
 
 class HttpPeers final : public Peers {
@@ -71,6 +73,7 @@ class HttpPeers final : public Peers {
   struct Message;
   class BulkLoop;
 
+  static bool is_large(const Message& message, const Request& request);
   Result<net::Url> find_url(uint32_t node) const;
   net::Task<void> deliver(Channel& channel, std::shared_ptr<Message> message);
   net::Task<Result<Reply>> exchange(Channel& channel, const Message& message);
@@ -81,6 +84,7 @@ class HttpPeers final : public Peers {
   const Membership& membership_;
   const AnswerRequest own_;
   const HttpPeersOptions options_;
+  Blocks blocks_;
   net::Resolver resolver_;
   // At the positions of ChannelKind. They outlive the loop below.
   std::array<std::unique_ptr<Channel>, 3> channels_;

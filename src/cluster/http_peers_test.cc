@@ -281,8 +281,8 @@ ScriptServer::Answer sealed_answer(const ScriptServer::Asked& asked, int status,
 }
 
 TEST(HttpPeersTest, AReplyThatWasChangedIsNone) {
-  const std::string done = encode_reply(Reply(DoneReply{}));
-  const std::string nothing = encode_reply(Reply(ObjectReply{}));
+  const std::string done = encode_reply(Reply(DoneReply{})).joined();
+  const std::string nothing = encode_reply(Reply(ObjectReply{})).joined();
   ScriptServer good([&](const ScriptServer::Asked& a) { return sealed_answer(a, 200, done, done); });
   ScriptServer other_body([&](const ScriptServer::Asked& a) { return sealed_answer(a, 200, done, nothing); });
   ScriptServer other_status([&](const ScriptServer::Asked& a) { return sealed_answer(a, 400, done, done); });

@@ -13,8 +13,27 @@ namespace millrace::cluster {
 
 namespace {
 
-using store::Decoder;
-using store::Encoder;
+// Writes all but the tail of a message, whose length is the last of what is written.
+class Encoder : public store::Encoder {
+ public:
+  void tail(const Bytes& bytes) {
+    u32(static_cast<uint32_t>(bytes.size()));
+    tail_ = bytes;
+  }
+  WireMessage take() && { return {std::move(*this).store::Encoder::take(), std::move(tail_)}; }
+
+ private:
+  Bytes tail_;
+};
+
+class Decoder : public store::Decoder {
+ public:
+  explicit Decoder(const Bytes& bytes) : store::Decoder(bytes.view()), bytes_(bytes) {}
+  Bytes tail() { return bytes_.part(text()); }
+
+ private:
+  const Bytes& bytes_;
+};
 
 constexpr uint8_t kFormat = 1;
 constexpr size_t kMaxDrives = 4096;
@@ -212,7 +231,7 @@ void encode(Encoder& out, const AppendRequest& request) {
   out.text(request.write_id);
   out.u8(request.slot);
   out.u64(request.offset);
-  out.text(request.bytes);
+  out.tail(request.bytes);
 }
 Result<Request> decode_append(Decoder& in) {
   AppendRequest request;
@@ -220,7 +239,7 @@ Result<Request> decode_append(Decoder& in) {
   request.write_id = in.text();
   request.slot = in.u8();
   request.offset = in.u64();
-  request.bytes = in.text();
+  request.bytes = in.tail();
   return Request(std::move(request));
 }
 
@@ -407,10 +426,10 @@ Result<Reply> decode_done_reply(Decoder&) {
 }
 
 void encode(Encoder& out, const BytesReply& reply) {
-  out.text(reply.bytes);
+  out.tail(reply.bytes);
 }
 Result<Reply> decode_bytes_reply(Decoder& in) {
-  return Reply(BytesReply{std::string(in.text())});
+  return Reply(BytesReply{in.tail()});
 }
 
 void encode(Encoder& out, const ListReply& reply) {
@@ -527,7 +546,7 @@ Error decode_error(Decoder& in) {
 
 }  // namespace
 
-std::string encode_request(const Request& request) {
+WireMessage encode_request(const Request& request) {
   Encoder out;
   out.u8(kFormat);
   out.u8(static_cast<uint8_t>(request.index()));
@@ -535,7 +554,7 @@ std::string encode_request(const Request& request) {
   return std::move(out).take();
 }
 
-Result<Request> decode_request(std::string_view bytes) {
+Result<Request> decode_request(const Bytes& bytes) {
   Decoder in(bytes);
   if (in.u8() != kFormat) return make_error(Code::kUnsupported, "peer message: unknown format");
   const uint8_t kind = in.u8();
@@ -545,7 +564,7 @@ Result<Request> decode_request(std::string_view bytes) {
   return request;
 }
 
-std::string encode_reply(const Result<Reply>& reply) {
+WireMessage encode_reply(const Result<Reply>& reply) {
   Encoder out;
   out.u8(kFormat);
   if (reply) {
@@ -564,7 +583,7 @@ std::string encode_reply(const Result<Reply>& reply) {
   return std::move(out).take();
 }
 
-Result<Reply> decode_reply(std::string_view bytes) {
+Result<Reply> decode_reply(const Bytes& bytes) {
   Decoder in(bytes);
   if (in.u8() != kFormat) return make_error(Code::kUnsupported, "peer message: unknown format");
   const uint8_t kind = in.u8();

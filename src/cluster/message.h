@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/bytes.h"
 #include "base/result.h"
 #include "cluster/ledger.h"
 #include "cluster/map.h"
@@ -84,7 +85,7 @@ struct AppendRequest {
   std::string write_id;
   uint8_t slot = 0;
   uint64_t offset = 0;
-  std::string bytes;
+  Bytes bytes;
 };
 
 // To a holder: all bytes of the slice were sent; make it durable and enter it as prepared.
@@ -182,7 +183,7 @@ struct ObjectReply {
 };
 struct DoneReply {};
 struct BytesReply {
-  std::string bytes;
+  Bytes bytes;
 };
 struct ListReply {
   struct Entry {
@@ -224,10 +225,18 @@ struct VerifyReply {
 using Reply = std::variant<StateReply, ObjectReply, DoneReply, BytesReply, ListReply, CompareReply,
                            ProgressReply, VerifyReply>;
 
-std::string encode_request(const Request& request);
-Result<Request> decode_request(std::string_view bytes);
+// A message on the wire: `head`, then `tail`. The tail is what an append or an answer to a read carries: many
+// bytes, which are not copied. A decoded message shares the bytes that it came from.
+struct WireMessage {
+  std::string head;
+  Bytes tail = {};
+  size_t size() const { return head.size() + tail.size(); }
+  std::string joined() const { return head + std::string(tail); }
+};
+WireMessage encode_request(const Request& request);
+Result<Request> decode_request(const Bytes& bytes);
 // An error crosses with its code, its reason and its message.
-std::string encode_reply(const Result<Reply>& reply);
-Result<Reply> decode_reply(std::string_view bytes);
+WireMessage encode_reply(const Result<Reply>& reply);
+Result<Reply> decode_reply(const Bytes& bytes);
 
 }  // namespace millrace::cluster

@@ -25,7 +25,7 @@ const ObjectName kName{"bucket", "a/key"};
 // Of a request that went over the wire.
 template <typename T>
 T sent(const T& request) {
-  return std::get<T>(decode_request(encode_request(request)).take());
+  return std::get<T>(decode_request(encode_request(request).joined()).take());
 }
 
 TEST(MessageTest, RequestsArriveAsTheyWereSent) {
@@ -60,7 +60,7 @@ TEST(MessageTest, RequestsArriveAsTheyWereSent) {
 TEST(MessageTest, BulkRequestsArriveAsTheyWereSent) {
   const auto append = sent(AppendRequest{5, "id", 2, 1 << 20, "more"});
   EXPECT_EQ(append.offset, 1u << 20);
-  EXPECT_EQ(append.bytes, "more");
+  EXPECT_EQ(append.bytes.view(), "more");
   EXPECT_EQ(sent(FinishRequest{5, kName, some_record().spread, 99}).size, 99u);
   EXPECT_EQ(sent(DropRequest{5, kName, some_record().spread}).spread, some_record().spread);
   const auto read = sent(ReadRequest{5, "id", 3, 7, 8});
@@ -79,7 +79,7 @@ TEST(MessageTest, BulkRequestsArriveAsTheyWereSent) {
   EXPECT_EQ(verify.block, 64u);
 
   ListReply page{{{"k", {1, 2, 3}, true, 4, -5, "e", some_record()}}, {7, 8}, "k"};
-  const Reply arrived = decode_reply(encode_reply(Reply(page))).take();
+  const Reply arrived = decode_reply(encode_reply(Reply(page)).joined()).take();
   const ListReply& again = std::get<ListReply>(arrived);
   ASSERT_EQ(again.entries.size(), 1u);
   EXPECT_EQ(again.entries[0].version, (store::Version{1, 2, 3}));
@@ -101,7 +101,7 @@ TEST(MessageTest, RequestsOfTheMoverArriveAsTheyWereSent) {
   ASSERT_EQ(compare.known.size(), 2u);
   EXPECT_EQ(compare.known[1].name, (ObjectName{"b", "c"}));
   EXPECT_EQ(compare.known[0].version, (store::Version{1, 2, 3}));
-  const Reply differing = decode_reply(encode_reply(Reply(CompareReply{{1, 7}}))).take();
+  const Reply differing = decode_reply(encode_reply(Reply(CompareReply{{1, 7}})).joined()).take();
   EXPECT_EQ(std::get<CompareReply>(differing).differing, (std::vector<uint32_t>{1, 7}));
 
   ProgressReply told;
@@ -109,49 +109,50 @@ TEST(MessageTest, RequestsOfTheMoverArriveAsTheyWereSent) {
   told.progress.below = 5;
   told.progress.under_way = 6;
   told.progress.problem = "why";
-  const Reply progress = decode_reply(encode_reply(Reply(told))).take();
+  const Reply progress = decode_reply(encode_reply(Reply(told)).joined()).take();
   EXPECT_EQ(std::get<ProgressReply>(progress).progress, told.progress);
 
   CompareRequest long_one;
   long_one.known.resize(CompareRequest::kMost + 1);
-  EXPECT_FALSE(decode_request(encode_request(long_one)));
+  EXPECT_FALSE(decode_request(encode_request(long_one).joined()));
 }
 
 TEST(MessageTest, RepliesAndErrorsArriveAsTheyWereSent) {
   Ledger ledger;
   ledger.prepared.push_back({some_record().spread, "small"});
   ledger.mark = Mark{some_record(), true, true, "bytes"};
-  const Reply state = decode_reply(encode_reply(Reply(StateReply{{{77, ledger}}}))).take();
+  const Reply state = decode_reply(encode_reply(Reply(StateReply{{{77, ledger}}})).joined()).take();
   ASSERT_EQ(std::get<StateReply>(state).drives.size(), 1u);
   EXPECT_EQ(std::get<StateReply>(state).drives[0].ledger, ledger);
 
-  const Reply object = decode_reply(encode_reply(Reply(ObjectReply{some_record()}))).take();
+  const Reply object = decode_reply(encode_reply(Reply(ObjectReply{some_record()})).joined()).take();
   EXPECT_EQ(std::get<ObjectReply>(object).record, some_record());
 
   const VerifyReply damaged{VerifyReply::Found::kDamaged, 1 << 20, 32, 7, "its checksum is wrong"};
-  const Reply verified = decode_reply(encode_reply(Reply(damaged))).take();
+  const Reply verified = decode_reply(encode_reply(Reply(damaged)).joined()).take();
   EXPECT_EQ(std::get<VerifyReply>(verified).found, VerifyReply::Found::kDamaged);
   EXPECT_EQ(std::get<VerifyReply>(verified).bytes, 1u << 20);
   EXPECT_EQ(std::get<VerifyReply>(verified).next, 32u);
   EXPECT_EQ(std::get<VerifyReply>(verified).bad_block, 7u);
   EXPECT_EQ(std::get<VerifyReply>(verified).why, "its checksum is wrong");
-  std::string unknown = encode_reply(Reply(VerifyReply{}));
+  std::string unknown = encode_reply(Reply(VerifyReply{})).joined();
   unknown[2] = 9;  // behind format and kind
   EXPECT_FALSE(decode_reply(unknown));
 
-  const auto refused = decode_reply(encode_reply(make_error(store::kConditionFailed, "it exists")));
+  const auto refused = decode_reply(encode_reply(make_error(store::kConditionFailed, "it exists")).joined());
   ASSERT_FALSE(refused);
   EXPECT_TRUE(refused.error().is(store::kConditionFailed));
   EXPECT_EQ(refused.error().message(), "it exists");
-  const auto plain = decode_reply(encode_reply(make_error(Code::kNoSpace, "full").with_hint("delete")));
+  const auto plain =
+      decode_reply(encode_reply(make_error(Code::kNoSpace, "full").with_hint("delete")).joined());
   EXPECT_EQ(plain.error().code(), Code::kNoSpace);
   EXPECT_EQ(plain.error().reason(), nullptr);
   EXPECT_EQ(plain.error().hint(), "delete");
 }
 
 TEST(MessageTest, EveryCutAndMostFlipsAreNoticedAndNoneCrashes) {
-  const std::string request = encode_request(MarkRequest{4, 6, kName, some_record(), true});
-  const std::string reply = encode_reply(Reply(ObjectReply{some_record()}));
+  const std::string request = encode_request(MarkRequest{4, 6, kName, some_record(), true}).joined();
+  const std::string reply = encode_reply(Reply(ObjectReply{some_record()})).joined();
   for (size_t size = 0; size < request.size(); ++size) EXPECT_FALSE(decode_request(request.substr(0, size)));
   for (size_t size = 0; size < reply.size(); ++size) EXPECT_FALSE(decode_reply(reply.substr(0, size)));
   EXPECT_FALSE(decode_request(request + "x"));
@@ -162,6 +163,23 @@ TEST(MessageTest, EveryCutAndMostFlipsAreNoticedAndNoneCrashes) {
     static_cast<void>(decode_request(flipped));
     static_cast<void>(decode_reply(flipped));
   }
+}
+
+TEST(MessageTest, ManyBytesAreNotCopied) {
+  const Bytes bytes(std::string(100'000, 'x'));
+  const WireMessage append = encode_request(AppendRequest{1, "0123456789abcdef", 2, 3, bytes});
+  EXPECT_EQ(append.tail.data(), bytes.data());
+  EXPECT_EQ(append.size(), append.joined().size());
+
+  const Bytes arrived = append.joined();
+  const auto request = std::get<AppendRequest>(decode_request(arrived).take());
+  EXPECT_EQ(request.bytes.view(), bytes.view());
+  EXPECT_EQ(request.bytes.data(), arrived.data() + append.head.size());
+
+  const WireMessage reply = encode_reply(Reply(BytesReply{bytes}));
+  EXPECT_EQ(reply.tail.data(), bytes.data());
+  EXPECT_EQ(std::get<BytesReply>(decode_reply(reply.joined()).take()).bytes.view(), bytes.view());
+  EXPECT_FALSE(decode_reply(reply.head)) << "its tail is missing";
 }
 
 }  // namespace

@@ -68,7 +68,7 @@ class PartsState : public std::enable_shared_from_this<PartsState> {
     std::vector<Done<void>> waiting;
     bool asked = false;
     std::shared_ptr<store::Reader> reader;
-    std::shared_ptr<const std::string> bytes;  // of a small part
+    std::optional<Bytes> bytes;   // of a small part
     bool reached = false;         // somebody wants its bytes: they are not asked for ahead any more
     bool first_asked = false;     // its first bytes are on their way: its reader is busy
     std::optional<Extent> first;  // they are here
@@ -89,7 +89,7 @@ class PartsState : public std::enable_shared_from_this<PartsState> {
   static std::optional<Extent> take_here(Part& part, const Stretch& stretch) {
     if (part.bytes) {
       Extent extent;
-      extent.buffer = part.bytes;
+      extent.buffer = *part.bytes;
       extent.offset = stretch.offset;
       extent.size = stretch.size;
       return extent;
@@ -105,7 +105,7 @@ class PartsState : public std::enable_shared_from_this<PartsState> {
     {
       const MutexLock lock(mutex_);
       Part& part = parts_[number];
-      if (part.reader == nullptr && part.bytes == nullptr) {
+      if (part.reader == nullptr && !part.bytes) {
         part.waiting.push_back(std::move(done));
         if (std::exchange(part.asked, true)) return;
         done = nullptr;
@@ -128,7 +128,7 @@ class PartsState : public std::enable_shared_from_this<PartsState> {
       Part& part = found->second;
       waiting = std::exchange(part.waiting, {});
       if (status && (*object)->is_inline()) {
-        part.bytes = std::make_shared<const std::string>((*object)->inline_bytes());
+        part.bytes = (*object)->inline_bytes();
       } else if (status) {
         part.reader = source_.open(*object);
       } else {

@@ -48,16 +48,17 @@ Status check_version(std::string_view version) {
 
 // The code of a head, which no two messages have in common, and a body. Bodies are many bytes: they get a key
 // of their own for a fast code, and the slow one covers that.
-std::string seal_code(const PeerSecret& secret, const std::string& head, std::string_view body) {
+std::string seal_code(const PeerSecret& secret, const std::string& head, std::string_view body,
+                      std::string_view more) {
   const std::string key = secret.mac("body\n" + head);
-  return net::to_hex(secret.mac(fmt::format("{}\n{}", head, net::to_hex(net::poly1305(key, body)))));
+  return net::to_hex(secret.mac(fmt::format("{}\n{}", head, net::to_hex(net::poly1305(key, body, more)))));
 }
 
 std::string request_mac(const PeerSecret& secret, const RequestSeal& seal, const SealedParts& parts) {
   const std::string head =
       fmt::format("{}\n{}\n{}\n{}\n{}\n{:016x}\n{}\n{}", parts.method, parts.path, seal.cluster, seal.from,
                   seal.to, seal.process, seal.counter, seal.wall_ms);
-  return seal_code(secret, head, parts.body);
+  return seal_code(secret, head, parts.body, parts.more);
 }
 
 // With a salt: a node that starts again may answer a message twice.
@@ -66,10 +67,11 @@ struct ReplyParts {
   int status = 0;
   std::string_view salt;
   std::string_view body;
+  std::string_view more = {};
 };
 std::string reply_text(const PeerSecret& secret, const ReplyParts& parts) {
   const std::string head = fmt::format("reply\n{}\n{}\n{}", parts.request.mac, parts.status, parts.salt);
-  return fmt::format("{} {} {}", kSealVersion, parts.salt, seal_code(secret, head, parts.body));
+  return fmt::format("{} {} {}", kSealVersion, parts.salt, seal_code(secret, head, parts.body, parts.more));
 }
 
 uint64_t draw_process() {
@@ -206,9 +208,10 @@ Status SealChecker::check(const RequestSeal& seal, const SealedParts& parts, int
       .with_hint("somebody may be repeating the messages of this node");
 }
 
-std::string SealChecker::seal_reply(const RequestSeal& request, int status, std::string_view body) const {
+std::string SealChecker::seal_reply(const RequestSeal& request, int status, std::string_view body,
+                                    std::string_view more) const {
   const std::string salt = net::to_hex(net::random_bytes(kSaltBytes));
-  return reply_text(secret_, {request, status, salt, body});
+  return reply_text(secret_, {request, status, salt, body, more});
 }
 
 size_t SealChecker::processes() const {

@@ -46,6 +46,7 @@ struct SealedParts {
   std::string_view method;
   std::string_view path;
   std::string_view body;
+  std::string_view more = {};  // of the body
 };
 
 // The header of a request, taken apart.
@@ -94,7 +95,8 @@ class SealChecker {
   // The rest: the secret, and that the message was not here before. Counts it as seen.
   Status check(const RequestSeal& seal, const SealedParts& parts, int64_t wall_ms);
   // The header of the answer to a request that was checked.
-  std::string seal_reply(const RequestSeal& request, int status, std::string_view body) const;
+  std::string seal_reply(const RequestSeal& request, int status, std::string_view body,
+                         std::string_view more = {}) const;
 
   size_t processes() const;
 

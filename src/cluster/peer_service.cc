@@ -43,8 +43,12 @@ class Pending {
 
 }  // namespace
 
-PeerService::PeerService(PeerSecret secret, uint32_t self, Budget& memory, AnswerRequest answer)
-    : checker_(std::move(secret), self), memory_(memory), answer_(std::move(answer)) {}
+PeerService::PeerService(PeerSecret secret, uint32_t self, Budget& memory, AnswerRequest answer,
+                         Blocks blocks)
+    : checker_(std::move(secret), self),
+      memory_(memory),
+      blocks_(std::move(blocks)),
+      answer_(std::move(answer)) {}
 
 net::Task<Result<Reply>> PeerService::answer(net::Loop& loop, Request request) {
   auto shared = std::make_shared<Request>(std::move(request));
@@ -63,23 +67,23 @@ net::Task<Status> PeerService::serve(net::Connection& connection) {
   auto seal = checker_.read(head.get(kSealHeader), wall_ms());
   if (!seal) co_return co_await refuse(connection, 403, text_of(seal.error()));
   Charge charge;
-  auto body = co_await connection.read_whole_body(kMaxPeerMessage, memory_, charge);
+  auto body = co_await connection.read_whole_body(blocks_, kMaxPeerMessage, memory_, charge);
   if (!body) co_return co_await refuse(connection, http_status(body.error().code()), text_of(body.error()));
   const SealedParts parts{"POST", kPeerPath, *body};
   const auto checked = checker_.check(*seal, parts, wall_ms());
   if (!checked) co_return co_await refuse(connection, 403, text_of(checked.error()));
   auto request = decode_request(*body);
-  std::string().swap(*body);
+  *body = {};
   if (!request) {
     const std::string text = text_of(request.error());
     co_return co_await refuse(connection, 400, text, checker_.seal_reply(*seal, 400, text));
   }
   auto reply = co_await answer(connection.loop(), request.take());
-  const std::string encoded = encode_reply(reply);
+  const WireMessage encoded = encode_reply(reply);
   net::HeadBuilder& answer_head = connection.start(200);
   answer_head.add("Content-Type", "application/octet-stream");
-  answer_head.add(kSealHeader, checker_.seal_reply(*seal, 200, encoded));
-  co_return co_await connection.send(encoded);
+  answer_head.add(kSealHeader, checker_.seal_reply(*seal, 200, encoded.head, encoded.tail));
+  co_return co_await connection.send(encoded.head, encoded.tail);
 }
 
 }  // namespace millrace::cluster

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/blocks.h"
 #include "base/buffer.h"
 #include "base/result.h"
 #include "cluster/http_peers.h"
@@ -21,7 +22,7 @@ class PeerService {
  public:
   // `answer` may be called by any thread and answers from any. Where it drops the callback, the sender hears
   // that at once. `memory` is what messages under way may take.
-  PeerService(PeerSecret secret, uint32_t self, Budget& memory, AnswerRequest answer);
+  PeerService(PeerSecret secret, uint32_t self, Budget& memory, AnswerRequest answer, Blocks blocks = {});
 
   // Sends exactly one response to a request for /-/peer.
   net::Task<Status> serve(net::Connection& connection);
@@ -31,6 +32,7 @@ class PeerService {
 
   SealChecker checker_;
   Budget& memory_;
+  Blocks blocks_;
   const AnswerRequest answer_;
 };
 

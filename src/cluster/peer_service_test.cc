@@ -79,7 +79,7 @@ class PeerServiceTest : public ::testing::Test, public net::Handler {
   std::unique_ptr<net::Server> server_;
   std::unique_ptr<net::Client> client_;
   Sealer sealer_{secret(), 1};
-  const std::string message_ = encode_request(FindRequest{1, {"bucket", "key"}});
+  const std::string message_ = encode_request(FindRequest{1, {"bucket", "key"}}).joined();
 };
 
 TEST_F(PeerServiceTest, ASealedMessageIsAnsweredWithASealedReply) {
@@ -102,7 +102,7 @@ TEST_F(PeerServiceTest, TheSameBytesAgainAreRefused) {
 }
 
 TEST_F(PeerServiceTest, AnotherBodyThanTheSealedOneIsRefused) {
-  const std::string other = encode_request(FindRequest{2, {"bucket", "key"}});
+  const std::string other = encode_request(FindRequest{2, {"bucket", "key"}}).joined();
   expect_refused(post(seal(message_).text(), other), 403, "made with another secret, or for another message");
 }
 

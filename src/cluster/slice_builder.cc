@@ -43,7 +43,7 @@ class Building {
     uint64_t sent = 0;
     for (uint64_t stripe = 0; stripe < layout_.stripes(); ++stripe) {
       if (stopping_) return make_error(Code::kUnavailable, "the node stops");
-      std::string cell = MR_TRY(read_or_decode(stripe, slot));
+      Bytes cell = MR_TRY(read_or_decode(stripe, slot));
       const uint64_t size = cell.size();
       if (size == 0 && sent > 0) break;
       AppendRequest append{order_.drive, order_.spread.write_id, order_.spread.slot, sent, std::move(cell)};
@@ -63,11 +63,11 @@ class Building {
   }
 
   // A slot that failed once is not asked again.
-  Result<std::string> read_cell(uint64_t stripe, unsigned slot) {
+  Result<Bytes> read_cell(uint64_t stripe, unsigned slot) {
     if (slot >= failed_.size() || failed_[slot])
       return make_error(Code::kUnavailable, "slice {} cannot be read", slot);
     const uint64_t size = layout_.cell_size(stripe, slot);
-    if (size == 0) return std::string();
+    if (size == 0) return Bytes();
     const DriveId drive = from_.holders[slot];
     const auto size32 = static_cast<uint32_t>(size);
     Result<Reply> reply = ask(drive, ReadRequest{drive, from_.write_id, static_cast<uint8_t>(slot),
@@ -79,11 +79,11 @@ class Building {
     return make_error(Code::kCorrupt, "slice {} is too short", slot);
   }
 
-  Result<std::string> read_or_decode(uint64_t stripe, unsigned slot) {
+  Result<Bytes> read_or_decode(uint64_t stripe, unsigned slot) {
     if (from_.k == 1) return read_copy(stripe);
     if (auto cell = read_cell(stripe, slot)) return cell;
     std::vector<unsigned> slots;
-    std::vector<std::string> cells;
+    std::vector<Bytes> cells;
     for (unsigned other = 0; other < failed_.size() && slots.size() < from_.k; ++other) {
       if (other == slot) continue;
       auto cell = read_cell(stripe, other);
@@ -97,14 +97,14 @@ class Building {
     const std::array<unsigned, 1> wanted = {slot};
     const Decoding decoding = MR_TRY(Decoding::make(coder_, slots, wanted));
     std::vector<Cell> views;
-    for (const std::string& cell : cells) views.push_back(std::as_bytes(std::span(cell)));
-    std::string made(layout_.cell_size(stripe, slot), '\0');
-    const std::array<CellSpace, 1> space = {std::as_writable_bytes(std::span(made))};
-    if (!made.empty()) decoding.run(views, space);
-    return made;
+    for (const Bytes& cell : cells) views.push_back(std::as_bytes(std::span(cell.view())));
+    const Block made = cluster_.blocks().take(layout_.cell_size(stripe, slot));
+    const std::array<CellSpace, 1> space = {made.span()};
+    if (made.size() > 0) decoding.run(views, space);
+    return made.share(made.size());
   }
 
-  Result<std::string> read_copy(uint64_t stripe) {
+  Result<Bytes> read_copy(uint64_t stripe) {
     std::optional<Error> error;
     for (unsigned copy = 0; copy < failed_.size(); ++copy) {
       auto cell = read_cell(stripe, copy);

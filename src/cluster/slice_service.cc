@@ -137,7 +137,9 @@ Result<Reply> SliceService::read_now(const ReadRequest& request) {
   const store::ObjectPointer slice =
       MR_TRY(slices_.get(slice_name(request.write_id, request.slot, request.drive)));
   store::WaitingReader reader(slice, slice->is_inline() ? nullptr : slices_.open(slice));
-  return Reply(BytesReply{MR_TRY(reader.read(request.offset, request.size))});
+  const Block block = blocks_.take(request.size);
+  const size_t bytes = MR_TRY(reader.read(request.offset, block.span()));
+  return Reply(BytesReply{block.share(bytes)});
 }
 
 Result<Reply> SliceService::list_now(const ListRequest& request) {

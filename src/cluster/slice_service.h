@@ -13,6 +13,7 @@
 #include <string>
 #include <utility>
 
+#include "base/blocks.h"
 #include "base/mutex.h"
 #include "base/workers.h"
 #include "cluster/message.h"
@@ -33,8 +34,8 @@ class SliceService {
 
   // `enter` makes a durable slice known to the holder (Holder::enter, on the strand).
   using Enter = std::function<void(DriveId, ObjectName, Prepared, Done<void>)>;
-  SliceService(store::Slices& slices, Workers& workers, Enter enter)
-      : slices_(slices), workers_(workers), enter_(std::move(enter)) {}
+  SliceService(store::Slices& slices, Workers& workers, Blocks blocks, Enter enter)
+      : slices_(slices), workers_(workers), blocks_(std::move(blocks)), enter_(std::move(enter)) {}
 
   void append(AppendRequest request, Done<Reply> done);
   void finish(FinishRequest request, Done<Reply> done);
@@ -68,6 +69,7 @@ class SliceService {
 
   store::Slices& slices_;
   Workers& workers_;
+  Blocks blocks_;  // for what is read
   const Enter enter_;
   Mutex mutex_;
   std::map<Name, std::shared_ptr<Incoming>> incoming_ MR_GUARDED_BY(mutex_);

@@ -100,8 +100,14 @@ Task<Status> send_range(Stream& stream, std::string_view head, const FileRange& 
   co_return sent;
 }
 
+Task<Status> send_two(Stream& stream, std::string_view head, TwoViews body) {
+  const std::string begin = std::string(head).append(body.first);
+  co_return co_await stream.write_both(begin, body.second);
+}
+
 Task<Status> send_request(Stream& stream, std::string_view head, const RequestBody& body) {
   if (const auto* bytes = std::get_if<std::string_view>(&body)) return stream.write_both(head, *bytes);
+  if (const auto* both = std::get_if<TwoViews>(&body)) return send_two(stream, head, *both);
   if (const auto* range = std::get_if<FileRange>(&body)) return send_range(stream, head, *range);
   return send_generated(stream, head, std::get<GeneratedBody>(body));
 }

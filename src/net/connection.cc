@@ -226,16 +226,41 @@ Task<Result<std::string>> Connection::read_whole_body(size_t most, Budget& budge
   }
 }
 
+Task<Result<Bytes>> Connection::read_whole_body(Blocks& blocks, size_t most, Budget& budget, Charge& charge) {
+  if (!request_.content_length)
+    co_return make_error(Code::kInvalid, "the request does not say how long its body is");
+  const auto length = *request_.content_length;
+  if (length > most)
+    co_return make_error(Code::kTooLarge, "the body has {} bytes, more than {}", length, most);
+  const Block block = blocks.take(length);
+  size_t have = 0;
+  while (have < length) {
+    // A claimed length is charged as its bytes arrive.
+    const size_t step = std::min<size_t>(length - have, std::max<size_t>(have, 64 << 10));
+    if (!charge.try_grow(budget, have + step))
+      co_return make_error(Code::kUnavailable, "too many requests with large bodies are under way");
+    auto got = co_await read_body(block.span().subspan(have, step));
+    if (!got) co_return got.take_error();
+    if (*got == 0) co_return make_error(Code::kTruncated, "the body ends at byte {} of {}", have, length);
+    have += *got;
+  }
+  co_return block.share(length);
+}
+
 HeadBuilder& Connection::start(int status) {
   head_.start(status);
   return head_;
 }
 
-Task<Status> Connection::send(std::string_view body) {
+Task<Status> Connection::send(std::string_view body, std::string_view more) {
   response_started_ = true;
-  if (head_.status() != 204 && head_.status() != 304) head_.add("Content-Length", body.size());
+  if (head_.status() != 204 && head_.status() != 304) head_.add("Content-Length", body.size() + more.size());
   request_.keep_alive = can_go_on();
   const std::string& head = head_.finish(request_.keep_alive);
+  if (!more.empty() && request_.method != "HEAD") {
+    const std::string begin = std::string(head).append(body);
+    co_return co_await stream_.write_both(begin, more);
+  }
   co_return co_await stream_.write_both(head, request_.method == "HEAD" ? std::string_view() : body);
 }
 

@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/blocks.h"
 #include "base/buffer.h"
 #include "base/result.h"
 #include "net/http.h"
@@ -49,12 +50,15 @@ class Connection {
   // All of it, if it is no longer than `most` (kTooLarge otherwise).
   // Its memory comes from `budget` as bytes arrive, and is `charge`; kUnavailable where there is none.
   Task<Result<std::string>> read_whole_body(size_t most, Budget& budget, Charge& charge);
+  // The same in a block, where the request says its length; kInvalid otherwise.
+  Task<Result<Bytes>> read_whole_body(Blocks& blocks, size_t most, Budget& budget, Charge& charge);
 
   // The response. `start` and `head().add` build the head; then one of the senders.
   HeadBuilder& start(int status);
   HeadBuilder& head() { return head_; }
   // Head and body at once; adds Content-Length. For HEAD requests the body is counted but not sent.
-  Task<Status> send(std::string_view body);
+  // `more` follows the body, which is short then.
+  Task<Status> send(std::string_view body, std::string_view more = {});
   // Head alone, where the body follows in stretches: `length` bytes of them, or chunked where it is not
   // known.
   Task<Status> send_head(std::optional<uint64_t> length);

@@ -9,7 +9,7 @@
 
 namespace millrace::net {
 
-std::string poly1305(std::string_view key, std::string_view bytes) {
+std::string poly1305(std::string_view key, std::string_view bytes, std::string_view more) {
   MR_ASSERT(key.size() == kPoly1305KeyBytes);
   struct Free {
     void operator()(EVP_MAC* mac) const { EVP_MAC_free(mac); }
@@ -19,11 +19,11 @@ std::string poly1305(std::string_view key, std::string_view bytes) {
   const std::unique_ptr<EVP_MAC_CTX, Free> context(EVP_MAC_CTX_new(algorithm.get()));
   std::string tag(16, '\0');
   size_t size = 0;
-  const auto* raw_key = reinterpret_cast<const unsigned char*>(key.data());
+  const auto raw = [](std::string_view text) { return reinterpret_cast<const unsigned char*>(text.data()); };
   const bool done =
-      context != nullptr && EVP_MAC_init(context.get(), raw_key, key.size(), nullptr) == 1 &&
-      EVP_MAC_update(context.get(), reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size()) ==
-          1 &&
+      context != nullptr && EVP_MAC_init(context.get(), raw(key), key.size(), nullptr) == 1 &&
+      EVP_MAC_update(context.get(), raw(bytes), bytes.size()) == 1 &&
+      EVP_MAC_update(context.get(), raw(more), more.size()) == 1 &&
       EVP_MAC_final(context.get(), reinterpret_cast<unsigned char*>(tag.data()), &size, tag.size()) == 1;
   MR_ASSERT(done && size == tag.size());
   return tag;

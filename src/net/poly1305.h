@@ -11,7 +11,7 @@ namespace millrace::net {
 
 inline constexpr size_t kPoly1305KeyBytes = 32;
 
-// 16 bytes.
-std::string poly1305(std::string_view key, std::string_view bytes);
+// 16 bytes. `more` follows the bytes.
+std::string poly1305(std::string_view key, std::string_view bytes, std::string_view more = {});
 
 }  // namespace millrace::net

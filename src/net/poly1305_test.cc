@@ -13,5 +13,11 @@ TEST(Poly1305Test, GivesThePublishedValue) {
   EXPECT_EQ(to_hex(poly1305(key, "Cryptographic Forum Research Group")), "a8061dc1305136c6c22b8baf0c0127a9");
 }
 
+TEST(Poly1305Test, BytesInTwoPartsHaveTheCodeOfTheWhole) {
+  const std::string key(kPoly1305KeyBytes, 'k');
+  EXPECT_EQ(poly1305(key, "head", " and tail"), poly1305(key, "head and tail"));
+  EXPECT_EQ(poly1305(key, "", "tail"), poly1305(key, "tail"));
+}
+
 }  // namespace
 }  // namespace millrace::net

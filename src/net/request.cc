@@ -61,6 +61,7 @@ std::string place_of(const Url& url) {
 
 uint64_t body_size(const RequestBody& body) {
   if (const auto* bytes = std::get_if<std::string_view>(&body)) return bytes->size();
+  if (const auto* both = std::get_if<TwoViews>(&body)) return both->first.size() + both->second.size();
   if (const auto* range = std::get_if<FileRange>(&body)) return range->size;
   return std::get<GeneratedBody>(body).size;
 }

@@ -28,8 +28,13 @@ struct GeneratedBody {
   uint64_t size = 0;
   std::function<Result<size_t>(uint64_t offset, std::span<std::byte> into)> read;
 };
+// One after the other, as if they were one; the first is short.
+struct TwoViews {
+  std::string_view first;
+  std::string_view second;
+};
 // A view outlives the request.
-using RequestBody = std::variant<std::string_view, FileRange, GeneratedBody>;
+using RequestBody = std::variant<std::string_view, TwoViews, FileRange, GeneratedBody>;
 uint64_t body_size(const RequestBody& body);
 
 // kAuto: GET, HEAD, PUT and DELETE. kSafe: the caller knows that doing it twice is doing it once.

@@ -210,6 +210,20 @@ Task<Result<std::string>> AsyncResponse::read_all(uint64_t most_bytes) {
   }
 }
 
+Task<Result<Bytes>> AsyncResponse::read_all(Blocks& blocks, uint64_t most_bytes) {
+  if (!length_) co_return make_error(Code::kInvalid, "the answer does not say how long its body is");
+  if (*length_ > most_bytes)
+    co_return make_error(Code::kTooLarge, "the body is larger than {} bytes", most_bytes);
+  const Block block = blocks.take(*length_);
+  size_t have = 0;
+  while (have < *length_) {
+    auto got = co_await read_some(block.span().subspan(have));
+    if (!got) co_return got.take_error();
+    have += *got;
+  }
+  co_return block.share(have);
+}
+
 Task<void> AsyncResponse::finish() {
   constexpr uint64_t kWorthReading = 64 << 10;
   if (framing_ == Framing::kNone || (framing_ == Framing::kLength && left_ > kWorthReading)) co_return;

@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/blocks.h"
 #include "base/result.h"
 #include "net/connect.h"
 #include "net/http.h"
@@ -55,6 +56,8 @@ class AsyncResponse {
 
   Task<Result<size_t>> read_some(std::span<std::byte> into);  // 0 at the end
   Task<Result<std::string>> read_all(uint64_t most_bytes);
+  // The same in a block, where the answer says its length; kInvalid otherwise.
+  Task<Result<Bytes>> read_all(Blocks& blocks, uint64_t most_bytes);
   // Reads what is left if that is little, so that the connection can be used again.
   Task<void> finish();
 

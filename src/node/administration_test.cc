@@ -73,7 +73,7 @@ class Served {
   std::string seal() { return sealer_.seal(2, {"POST", cluster::kPeerPath, message_}, wall_ms()).text(); }
 
  private:
-  const std::string message_ = encode_request(cluster::FindRequest{1, {"bucket", "key"}});
+  const std::string message_ = encode_request(cluster::FindRequest{1, {"bucket", "key"}}).joined();
   const testing::TemporaryDirectory directory_;
   Log log_{LogLevel::kWarn};
   std::unique_ptr<store::LocalStore> store_ = open_store(directory_.path("state"), log_);

@@ -39,8 +39,9 @@ Result<std::string> load_cluster(const Config& config) {
 }
 
 // How long each kind of message is waited for. A home waits for its holders; large slices for a drive.
-cluster::HttpPeersOptions peer_options() {
+cluster::HttpPeersOptions peer_options(Blocks blocks) {
   cluster::HttpPeersOptions options;
+  options.blocks = std::move(blocks);
   const auto set = [&](const cluster::Request& kind, std::chrono::microseconds time) {
     options.timeouts_us[kind.index()] = static_cast<uint64_t>(time.count());
   };
@@ -199,15 +200,16 @@ Status ClusterPart::wire() {
   shelf_ = MR_TRY(cluster::SliceShelf::open(*strand_, store_.slices(), workers_, config_.data + "/promised"));
   const auto identity = member_->identity();
   const cluster::PeerSecret secret = MR_TRY(cluster::PeerSecret::make(identity->id, identity->secret));
+  const Blocks blocks;
   peers_ = std::make_unique<cluster::HttpPeers>(
       *strand_, *membership_, secret,
       [this](cluster::Request request, store::Done<cluster::Reply> done) {
         cluster_->handle(std::move(request), std::move(done));
       },
-      peer_options());
+      peer_options(blocks));
   cluster_ =
       std::make_unique<cluster::Cluster>(cluster::Surroundings{*strand_, *peers_, *membership_, *shelf_},
-                                         store_.slices(), workers_, [this] { return refresh(); });
+                                         store_.slices(), workers_, blocks, [this] { return refresh(); });
   sweep_ = std::make_unique<cluster::HiddenSweep>(*cluster_, *buckets_, log_);
   cluster_->on_replaced(
       [this](const cluster::ObjectName& name, const store::Record& old) { sweep_->look_after(name, old); });
@@ -218,7 +220,8 @@ Status ClusterPart::wire() {
       secret, member_->self(), store_.memory().documents,
       [this](cluster::Request request, store::Done<cluster::Reply> done) {
         cluster_->handle(std::move(request), std::move(done));
-      });
+      },
+      blocks);
   reader_.start(60s, [this] {
     if (const Status read = refresh(); !read)
       log_.warn("buckets and keys cannot be read from the registry", "error", read.error().message());

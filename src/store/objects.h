@@ -20,6 +20,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/bytes.h"
 #include "base/file.h"
 #include "base/result.h"
 #include "base/snapshot.h"
@@ -64,13 +65,13 @@ using ObjectPointer = std::shared_ptr<const Object>;
 
 // Bytes that can be sent without waiting: a stretch of a file that is in the page cache, or a buffer.
 struct Extent {
-  std::shared_ptr<const File> file;           // null: a buffer
-  std::shared_ptr<const std::string> buffer;  // null: a file
-  uint64_t offset = 0;                        // in either
+  std::shared_ptr<const File> file;  // null: a buffer
+  Bytes buffer;
+  uint64_t offset = 0;  // in either
   uint64_t size = 0;
 
   // The bytes of a buffer.
-  std::string_view bytes() const { return std::string_view(*buffer).substr(offset, size); }
+  std::string_view bytes() const { return buffer.view().substr(offset, size); }
 };
 
 // Whether a reader compares checksums. What is stored again must be compared: its new checksums would hide

@@ -221,7 +221,7 @@ std::optional<Extent> ObjectReader::find_ready(const LocalObject& object, uint64
   const PieceRange stretch = clip(object, offset, size);
   std::shared_ptr<const File> file = object.find_file(stretch.piece);
   if (file == nullptr) return std::nullopt;
-  Extent extent{file, nullptr, stretch.offset, stretch.size};
+  Extent extent{file, {}, stretch.offset, stretch.size};
   const bool is_small = object.record().size <= core_.options.read_window;
   if (is_small) {
     const uint64_t now = coarse_us();
@@ -306,7 +306,7 @@ Result<Extent> ObjectReader::bring(const LocalObject& object, Wanted wanted) {
     keep_ahead(object, wanted.offset);
   }
   drive.reads.count(stretch.size, steady_us() - started_us);
-  return Extent{file, nullptr, stretch.offset, stretch.size};
+  return Extent{file, {}, stretch.offset, stretch.size};
 }
 
 void ObjectReader::limit_descriptors() {

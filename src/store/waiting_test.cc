@@ -28,17 +28,16 @@ class WaitingTest : public ::testing::Test, protected testing::StoreFixture {
 // An object that lies nowhere: its bytes come in buffers of a fixed size.
 class BufferReader final : public Reader {
  public:
-  BufferReader(std::string bytes, uint64_t step)
-      : bytes_(std::make_shared<const std::string>(std::move(bytes))), step_(step) {}
+  BufferReader(std::string bytes, uint64_t step) : bytes_(std::move(bytes)), step_(step) {}
   std::optional<Extent> find_ready(uint64_t offset, uint64_t size) override {
-    return Extent{nullptr, bytes_, offset, std::min({size, step_, bytes_->size() - offset})};
+    return Extent{nullptr, bytes_, offset, std::min({size, step_, bytes_.size() - offset})};
   }
   void prepare(uint64_t offset, uint64_t size, Done<Extent> done) override {
     done(std::move(*find_ready(offset, size)));
   }
 
  private:
-  const std::shared_ptr<const std::string> bytes_;
+  const Bytes bytes_;
   const uint64_t step_;
 };
 

@@ -57,7 +57,7 @@ class Process final : public Strand, public Peers, public Membership, public She
       if (*pending) std::exchange(*pending, nullptr)(std::move(reply));
     };
     after(Node::kCallUs, [answer] { answer(make_error(Code::kUnavailable, "no answer")); });
-    world_.deliver(number_, node, encode_request(request), [self = this, answer](std::string bytes) {
+    world_.deliver(number_, node, encode_request(request).joined(), [self = this, answer](std::string bytes) {
       if (!self->ended_) answer(decode_reply(bytes));
     });
   }
@@ -252,8 +252,9 @@ void Node::handle(const std::string& request, std::function<void(std::string)> a
   if (!is_up()) return;
   Result<Request> decoded = decode_request(request);
   MR_ASSERT(decoded);
-  process_->protocol().handle(
-      decoded.take(), [answer = std::move(answer)](Result<Reply> reply) { answer(encode_reply(reply)); });
+  process_->protocol().handle(decoded.take(), [answer = std::move(answer)](Result<Reply> reply) {
+    answer(encode_reply(reply).joined());
+  });
 }
 
 Requester& Node::requester() {
