@@ -52,8 +52,22 @@ class GaveUp(Exception):
 
 
 def find_order(operations, most_tries=2_000_000):
-    """An order of them that explains everything, as positions; None where there is none."""
+    """An order of them that explains everything, as positions; None where there is none.
+
+    Operations of unknown outcome multiply the orders. So it is first tried without any of them, then with those whose value somebody met:
+    an order that needs no others is an order.
+    """
     operations = list(operations)
+    met = {one.seen for one in operations if one.kind == "get"} | {one.expected for one in operations if one.outcome != "unknown"}
+    known = [at for at, one in enumerate(operations) if one.outcome != "unknown"]
+    likely = [at for at, one in enumerate(operations) if one.outcome != "unknown" or one.value in met]
+    for some in (known, likely):
+        if len(some) < len(operations) and (order := search([operations[at] for at in some], most_tries)) is not None:
+            return [some[at] for at in order]
+    return search(operations, most_tries)
+
+
+def search(operations, most_tries):
     everything = (1 << len(operations)) - 1
     optional = sum(1 << at for at, one in enumerate(operations) if one.outcome == "unknown")
     tried = set()
