@@ -33,11 +33,12 @@ def free_port():
 
 
 class Node:
-    def __init__(self, directory, registry=None):
+    def __init__(self, directory, registry=None, *flags):
         self.port = free_port()
         command = [MILLRACE, "up", "--data", str(directory), "--listen", f"127.0.0.1:{self.port}", "--set", "scrub_rate=0"]
         if registry:
             command += ["--registry", str(registry)]
+        command += flags
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=open(f"{directory}.log", "wb"))
         self.wait()
 
@@ -76,9 +77,9 @@ class Node:
 
 
 class Cluster:
-    def __init__(self, name, nodes):
+    def __init__(self, name, nodes, *flags):
         registry = WORK / f"{name}-registry"
-        self.nodes = [Node(WORK / f"{name}-{i}", registry) for i in range(nodes)]
+        self.nodes = [Node(WORK / f"{name}-{i}", registry, *flags) for i in range(nodes)]
 
     def make_bucket(self, name, redundancy):
         self.nodes[0].must("PUT", f"/{name}")

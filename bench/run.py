@@ -22,6 +22,8 @@ import io
 import time
 
 import cluster
+import cluster_recovery
+import cluster_scale
 import exchange
 import http_client
 import loader
@@ -354,6 +356,14 @@ def bench_put_etag(table):
 
 def bench_cluster(table):
     cluster.run(table)
+
+
+def bench_cluster_scale(table):
+    cluster_scale.run(table)
+
+
+def bench_cluster_recovery(table):
+    cluster_recovery.run(table)
 
 
 def bench_million(table):
