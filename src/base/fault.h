@@ -1,6 +1,7 @@
 // Fault points: places where tests make the process die or misbehave, to prove that nothing is lost.
 //
-//   MR_FAULT("put.linked");                    // MILLRACE_CRASH_AT=7: the seventh point passed is a SIGKILL
+//   MR_FAULT("put.linked");                    // MILLRACE_CRASH_AT=7: the seventh point passed is a SIGKILL;
+//                                              // MILLRACE_CRASH_AT=put.linked: this one is
 //   if (!broken("no-fsync")) MR_TRY(sync());   // MILLRACE_BROKEN=no-fsync: a bug on purpose
 //
 // Only builds with MILLRACE_FAULTS contain them (the sanitized one); elsewhere they are nothing at all.
