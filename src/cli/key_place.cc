@@ -24,7 +24,7 @@ constexpr uint64_t kMostAnswerBytes = 64 << 10;
 
 bool knows(net::Client& client, const std::string& address, uint64_t revision) {
   net::Request request;
-  auto url = net::parse_url("http://" + address + "/-/ready");
+  auto url = net::parse_url(address + "/-/ready");
   if (!url) return false;
   request.url = url.take();
   auto response = client.call(request);
@@ -43,13 +43,15 @@ Result<std::vector<std::string>> find_nodes(cluster::Registry& registry) {
   if (!entry) return addresses;
   const cluster::Map map = MR_TRY(cluster::decode_map(entry->value));
   for (const cluster::MapNode& node : map.nodes()) {
-    if (node.is_alive()) addresses.push_back(node.address);
+    if (node.is_alive()) addresses.push_back((node.tls ? "https://" : "http://") + node.address);
   }
   return addresses;
 }
 
-Result<std::vector<std::string>> wait_for_nodes(cluster::Registry& registry, uint64_t revision) {
+Result<std::vector<std::string>> wait_for_nodes(cluster::Registry& registry, const std::string& ca_file,
+                                                uint64_t revision) {
   net::ClientOptions options;
+  options.ca_file = ca_file;
   options.timeouts = {1000, 1000, 1000};
   options.most_attempts = 1;
   options.patience_ms = 0;
@@ -70,6 +72,7 @@ Result<KeyPlace> KeyPlace::find(const node::Config& config) {
   if (!config.registry.empty()) {
     place.text_ = config.registry;
     place.registry_ = MR_TRY(cluster::open_registry(config.registry));
+    place.ca_file_ = config.tls_ca;
     return place;
   }
   MR_TRY(node::check_alone(config));
@@ -87,7 +90,7 @@ Result<gateway::KeyRing> KeyPlace::load() const {
 Result<KeyPlace::Edited> KeyPlace::edit(const std::function<Status(gateway::KeyRing&)>& change) const {
   if (!registry_) return Edited{MR_TRY(node::edit_keys(text_, change)), {}};
   node::RevisedKeys keys = MR_TRY(node::edit_cluster_keys(*registry_, change));
-  return Edited{std::move(keys.ring), MR_TRY(wait_for_nodes(*registry_, keys.revision))};
+  return Edited{std::move(keys.ring), MR_TRY(wait_for_nodes(*registry_, ca_file_, keys.revision))};
 }
 
 }  // namespace millrace::cli

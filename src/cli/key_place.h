@@ -22,7 +22,7 @@ class KeyPlace {
   Result<gateway::KeyRing> load() const;
   struct Edited {
     gateway::KeyRing ring;
-    std::vector<std::string> waiting;  // addresses of nodes that did not say that they know it
+    std::vector<std::string> waiting;  // URLs of nodes that did not say that they know it
   };
   // Of a cluster: waits some seconds until all nodes that serve know it.
   Result<Edited> edit(const std::function<Status(gateway::KeyRing&)>& change) const;
@@ -33,6 +33,7 @@ class KeyPlace {
  private:
   std::string text_;
   std::shared_ptr<cluster::Registry> registry_;  // null: the file
+  std::string ca_file_;                          // of its nodes
 };
 
 }  // namespace millrace::cli

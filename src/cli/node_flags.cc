@@ -38,6 +38,7 @@ void NodeFlags::add_to(CLI::App& verb) {
   setting("--tls", "tls", "self-signed: HTTPS with a certificate made for trials")->type_name("self-signed");
   setting("--tls-cert", "tls_cert", "Certificate chain (PEM)")->type_name("FILE");
   setting("--tls-key", "tls_key", "Private key (PEM)")->type_name("FILE");
+  setting("--tls-ca", "tls_ca", "Who signed the certificates of the other nodes (PEM)")->type_name("FILE");
   verb.add_flag_function(
       "--insecure", [this](int64_t) { set.emplace_back("insecure", "true"); },
       "Serve everyone without keys, also beyond loopback");

@@ -216,6 +216,7 @@ std::string ClusterObjects::address_of(const store::Spread& spread, size_t slot)
 }
 
 bool ClusterObjects::can_be_asked(const MapNode& node) const {
+  if (node.tls) return false;  // clients go from node to node over plain HTTP only
   return node.number == cluster_.membership().self() || (node.is_alive() && answers_(node.number));
 }
 

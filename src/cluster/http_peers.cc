@@ -112,7 +112,7 @@ Result<net::Url> HttpPeers::find_url(uint32_t node) const {
   if (found == nullptr)
     return make_error(Code::kUnavailable, "map {} has no node {}", maps->back()->epoch(), node);
   auto url =
-      net::parse_url(fmt::format("{}://{}{}", options_.tls ? "https" : "http", found->address, kPeerPath));
+      net::parse_url(fmt::format("{}://{}{}", found->tls ? "https" : "http", found->address, kPeerPath));
   if (!url) {
     return make_error(Code::kUnavailable, "the address of node {} in map {} is none: {}", node,
                       maps->back()->epoch(), printable(found->address, 256));

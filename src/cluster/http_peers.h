@@ -42,7 +42,7 @@ struct HttpPeersOptions {
   // By kind, at the positions of Request. From call() to the last byte of the answer.
   std::array<uint64_t, std::variant_size_v<Request>> timeouts_us;
   size_t connections_per_channel = 16;        // to one peer
-  std::shared_ptr<const net::ClientTls> tls;  // null: http
+  std::shared_ptr<const net::ClientTls> tls;  // for nodes that speak TLS; null: they cannot be reached
   Blocks blocks;                              // that answers arrive in
 };
 

@@ -26,7 +26,7 @@ PeerSecret secret(const std::string& cluster = "c1", const std::string& text = "
   return PeerSecret::make(cluster, text).take();
 }
 
-// A map of nodes 1, 2, … at these addresses.
+// A map of nodes 1, 2, … at these addresses; behind https:// they speak TLS.
 class FixedMembership final : public Membership {
  public:
   FixedMembership(uint32_t self, const std::vector<std::string>& addresses) : self_(self) {
@@ -35,7 +35,9 @@ class FixedMembership final : public Membership {
       MapNode node;
       node.number = static_cast<uint32_t>(nodes.size() + 1);
       node.id = fmt::format("n{}", node.number);
-      node.address = address;
+      constexpr std::string_view kTls = "https://";
+      node.tls = address.starts_with(kTls);
+      node.address = node.tls ? address.substr(kTls.size()) : address;
       nodes.push_back(node);
     }
     maps_ = std::make_shared<const Maps>(Maps{std::make_shared<const Map>("c1", 1, 1, nodes)});
@@ -143,14 +145,16 @@ TEST(HttpPeersTest, NodesWithCertificatesTalkUnderTls) {
       net::CertificateFiles::open(*paths, [](const Error& error) { ADD_FAILURE() << error.message(); });
   ASSERT_TRUE(certificates);
   Receiver receiver(secret(), 2, answer_with_number, certificates->get());
-  const std::vector<std::string> addresses = {"127.0.0.1:1", receiver.address()};
+  const std::vector<std::string> addresses = {"127.0.0.1:1", "https://" + receiver.address()};
   HttpPeersOptions options;
   options.tls = net::ClientTls::make(net::Verify::kPeer, paths->certificate).take();
   Sender sender(1, addresses, secret(), options);
   EXPECT_EQ(number_in(sender.ask(2, FindRequest{7, kName})), 7);
   EXPECT_EQ(number_in(sender.ask(2, PrepareRequest{1, kName, {}, std::string(1 << 20, 'x')})), 1 << 20);
-  Sender in_the_clear(1, addresses);
+  Sender in_the_clear(1, {"127.0.0.1:1", receiver.address()}, secret(), options);
   EXPECT_NE(no_answer_in(in_the_clear.ask(2)), "an answer");
+  Sender without_authorities(1, addresses);
+  EXPECT_NE(no_answer_in(without_authorities.ask(2)), "an answer");
   HttpPeersOptions distrusting;
   distrusting.tls = net::ClientTls::make(net::Verify::kPeer, "").take();
   Sender wary(1, addresses, secret(), distrusting);

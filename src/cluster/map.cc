@@ -37,6 +37,7 @@ MapNode parse_node(const Json& json) {
   node.number = json.at("number").get<uint32_t>();
   node.process = json.at("process").get<std::string>();
   node.address = json.at("address").get<std::string>();
+  node.tls = json.value("tls", false);
   node.zone = json.value("zone", "");
   node.state = parse_state<NodeState>(json);
   node.since_ms = json.value("since_ms", int64_t{0});
@@ -150,14 +151,16 @@ std::string encode_map(const Map& map) {
     for (const MapDrive& drive : node.drives) {
       drives.push_back({{"id", drive.id}, {"weight", drive.weight}, {"state", name_of(drive.state)}});
     }
-    nodes.push_back({{"id", node.id},
-                     {"number", node.number},
-                     {"process", node.process},
-                     {"address", node.address},
-                     {"zone", node.zone},
-                     {"state", name_of(node.state)},
-                     {"since_ms", node.since_ms},
-                     {"drives", std::move(drives)}});
+    Json entry = {{"id", node.id},
+                  {"number", node.number},
+                  {"process", node.process},
+                  {"address", node.address},
+                  {"zone", node.zone},
+                  {"state", name_of(node.state)},
+                  {"since_ms", node.since_ms},
+                  {"drives", std::move(drives)}};
+    if (node.tls) entry["tls"] = true;
+    nodes.push_back(std::move(entry));
   }
   Json json = {{"format", map.redundancies().empty() ? kFormat : kFormatWithRedundancies},
                {"cluster", map.cluster()},

@@ -49,6 +49,7 @@ struct MapNode {
   uint32_t number = 0;  // from 1, never used again; the node of a version
   std::string process;  // drawn at each start: a node that starts again never acts in an epoch of before
   std::string address;  // host:port, for clients and other nodes
+  bool tls = false;     // it speaks TLS there
   std::string zone;     // empty: none
   NodeState state = NodeState::kServing;
   int64_t since_ms = 0;  // wall time of the state, to be shown only

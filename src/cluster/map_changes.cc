@@ -102,6 +102,7 @@ Changed with_node(const Map& map, const MapNode& node, int64_t wall_ms) {
   const bool drains = is_to_drain(*known);
   known->process = node.process;
   known->address = node.address;
+  known->tls = node.tls;
   known->zone = node.zone;
   known->drives = merge_drives(known->drives, node.drives);
   if (drains) drain_drives(*known);

@@ -83,6 +83,15 @@ std::optional<Member::Session> Member::session() const {
   return session_;
 }
 
+std::optional<uint64_t> Member::lease_age_us() const {
+  const uint64_t length_us = static_cast<uint64_t>(std::chrono::microseconds(options_.lease).count());
+  const uint64_t now_us = surroundings_.now_us();
+  const MutexLock lock(mutex_);
+  if (!session_ || session_->valid_until_us == 0) return std::nullopt;
+  const uint64_t renewed_us = session_->valid_until_us - length_us;
+  return now_us > renewed_us ? now_us - renewed_us : 0;
+}
+
 bool Member::has_lease() const {
   const MutexLock lock(mutex_);
   return session_ && session_->entered && session_->process == acting_process_ &&
@@ -320,6 +329,7 @@ MapNode Member::wanted() const {
   MapNode node;
   node.id = options_.node;
   node.address = options_.address;
+  node.tls = options_.tls;
   node.zone = options_.zone;
   const MutexLock lock(mutex_);
   node.drives = drives_;

@@ -44,6 +44,7 @@ enum class Admission { kOpen, kToken };
 struct MemberOptions {
   std::string node;                              // id
   std::string address;                           // host:port
+  bool tls = false;                              // it speaks TLS there
   std::string zone;                              // empty: none
   std::vector<MapDrive> drives;                  // those in service
   std::string cluster;                           // whose the node's directory is; empty: nobody's yet
@@ -90,6 +91,8 @@ class Member {
 
   // No other node acts for this one.
   bool has_lease() const;
+  // Time since the lease was last renewed; nothing where there is none.
+  std::optional<uint64_t> lease_age_us() const;
   // Of this node; 0 until it has joined.
   uint32_t self() const { return number_.load(std::memory_order_relaxed); }
   // The newest map and the open ones; null before the first.

@@ -87,13 +87,15 @@ net::Task<Status> respond(Call& call, store::ObjectPointer object, ParsedRange a
 enum class Redirects { kYes, kNo };
 
 // Whoever follows redirects, and will reach another node as well as this one. A signature is for one host; a
-// page in a browser may not read what another host sends; who was sent here is not sent on.
+// page in a browser may not read what another host sends; who was sent here is not sent on; who came under
+// TLS stays under TLS, which another node may not speak.
 Result<Redirects> judge_redirects(const Call& call) {
   const net::RequestHead& request = call.request();
   const auto wish = request.find(net::kRedirectHeader);
   if (wish && *wish != "yes" && *wish != "no")
     return make_error(kInvalidRequest, "{} is yes or no, not {}", net::kRedirectHeader, printable(*wish, 32));
   if (call.method() != "GET" || (wish && *wish == "no")) return Redirects::kNo;
+  if (call.connection.is_encrypted()) return Redirects::kNo;
   if (!call.query.empty() && call.has_query(net::kHopQuery)) return Redirects::kNo;
   if (request.find("origin") || request.find("sec-fetch-site")) return Redirects::kNo;
   if (!looks_signed(request)) return Redirects::kYes;

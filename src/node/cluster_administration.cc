@@ -34,6 +34,7 @@ Json node_json(const cluster::MapNode& node) {
   return {{"id", node.id},
           {"number", node.number},
           {"address", node.address},
+          {"tls", node.tls},
           {"zone", node.zone},
           {"state", cluster::name_of(node.state)},
           {"since", format_iso_date(node.since_ms)},

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "cluster/hidden_bucket.h"
 #include "cluster/open_registry.h"
+#include "net/client_tls.h"
 #include "node/keys.h"
 #include "store/reasons.h"
 
@@ -39,8 +40,9 @@ Result<std::string> load_cluster(const Config& config) {
 }
 
 // How long each kind of message is waited for. A home waits for its holders; large slices for a drive.
-cluster::HttpPeersOptions peer_options(Blocks blocks) {
+Result<cluster::HttpPeersOptions> peer_options(const Config& config, Blocks blocks) {
   cluster::HttpPeersOptions options;
+  options.tls = MR_TRY(net::ClientTls::make(net::Verify::kPeer, config.tls_ca));
   options.blocks = std::move(blocks);
   const auto set = [&](const cluster::Request& kind, std::chrono::microseconds time) {
     options.timeouts_us[kind.index()] = static_cast<uint64_t>(time.count());
@@ -159,6 +161,7 @@ Status ClusterPart::join() {
   cluster::MemberOptions options;
   options.node = store_.node_id();
   options.address = config_.advertise.empty() ? config_.listen : config_.advertise;
+  options.tls = !config_.tls_cert.empty();
   options.zone = config_.zone;
   options.drives = own_drives();
   options.cluster = MR_TRY(load_cluster(config_));
@@ -206,7 +209,7 @@ Status ClusterPart::wire() {
       [this](cluster::Request request, store::Done<cluster::Reply> done) {
         cluster_->handle(std::move(request), std::move(done));
       },
-      peer_options(blocks));
+      MR_TRY(peer_options(config_, blocks)));
   cluster_ =
       std::make_unique<cluster::Cluster>(cluster::Surroundings{*strand_, *peers_, *membership_, *shelf_},
                                          store_.slices(), workers_, blocks, [this] { return refresh(); });

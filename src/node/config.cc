@@ -32,6 +32,9 @@ Settings Config::settings() {
             "\"self-signed\" makes a certificate for trials; empty: tls_cert and tls_key, or plain HTTP.");
   table.add("tls_cert", tls_cert, "Certificate chain (PEM). Read again when it changes.");
   table.add("tls_key", tls_key, "Private key (PEM) of the certificate.");
+  table.add(
+      "tls_ca", tls_ca,
+      "Certificates (PEM) by which this node knows other nodes of its cluster. Empty: those of the system.");
   table.add("threads", threads, Unit::kCount, "Threads that serve connections. 0: one per core.");
   table.add(
       "workers", workers, Unit::kCount,
@@ -107,10 +110,13 @@ Status Config::check() const {
        listen.starts_with("[::]:")))
     return make_error(Code::kInvalid, "other nodes cannot reach {}", listen)
         .with_hint("listen on an address and port of this machine, or set advertise=HOST:PORT");
-  if (!registry.empty() && (!tls.empty() || !tls_cert.empty()))
-    return make_error(Code::kUnsupported,
-                      "a node of a cluster serves plain HTTP: nodes cannot talk over TLS yet")
-        .with_hint("leave out tls, tls_cert and tls_key");
+  if (!registry.empty() && !tls.empty())
+    return make_error(Code::kInvalid,
+                      "the other nodes of a cluster do not know a certificate of tls = \"{}\"", tls)
+        .with_hint(
+            "tls_cert and tls_key, with a certificate for the node's address; tls_ca names who signed it");
+  if (registry.empty() && !tls_ca.empty())
+    return make_error(Code::kInvalid, "tls_ca is for nodes of a cluster, and there is no registry");
   if (data.empty()) return make_error(Code::kInvalid, "data is empty: it is the node's own directory");
   for (const Range& range : ranges) {
     if (range.value >= range.least && range.value <= range.most) continue;

@@ -29,6 +29,7 @@ struct Config {
   std::string tls;
   std::string tls_cert;
   std::string tls_key;
+  std::string tls_ca;
   uint64_t threads = 0;
   uint64_t workers = 32;
   uint64_t max_connections = 10'000;

@@ -97,6 +97,9 @@ void add_cluster(Families& families, const JoinedCluster& joined) {
   };
   gauge("epoch", "Number of the newest map that this node knows", map->epoch());
   gauge("has_lease", "1 while this node may act", member.has_lease() ? 1 : 0);
+  if (const auto age = member.lease_age_us())
+    gauge("lease_age_seconds", "Since the lease of this node was renewed; it acts no more at 6",
+          static_cast<double>(*age) / 1e6);
   gauge("leader", "1 where this node leads the cluster", member.is_leader() ? 1 : 0);
   const auto counter = [&](const std::string& name, const std::string& help, uint64_t value) {
     families.add("millrace_requests_" + name, help, MetricType::Counter, {}, static_cast<double>(value));

@@ -109,6 +109,7 @@ def test_metrics_tell_epoch_lease_leader_nodes_and_peers(cluster):
     assert int(values["millrace_cluster_epoch"]) == cluster.nodes[1].get("/-/cluster").json["epoch"]
     assert values["millrace_cluster_has_lease"] == "1" and values["millrace_cluster_leader"] == "0"
     assert values['millrace_cluster_nodes{state="serving"}'] == "3"
+    assert 0 <= float(values["millrace_cluster_lease_age_seconds"]) < 6
     for other in (1, 3):
         assert int(values[f'millrace_peer_answers_total{{node="{other}"}}']) > 0
         assert f'millrace_peer_failures_total{{node="{other}"}}' in values
@@ -267,5 +268,6 @@ def test_what_a_playground_cannot_share_is_refused(millrace, words, why):
     assert why in millrace("up", "--nodes", "2", *words, code=2).err
 
 
-def test_tls_of_a_node_of_a_cluster_is_refused(millrace):
-    assert "plain HTTP" in millrace("up", "--registry", "r", "--tls", "self-signed", code=None).err
+def test_a_certificate_for_trials_is_refused_where_other_nodes_would_have_to_know_it(millrace):
+    assert "tls_ca names who signed it" in millrace("up", "--registry", "r", "--tls", "self-signed", code=2).err
+    assert "there is no registry" in millrace("up", "--tls-ca", "ca.pem", code=2).err
