@@ -32,10 +32,14 @@ struct ReadCounts {
   UsualTime slices{20'000};          // that a holder takes for a stretch of its slice
 };
 
+// What PUTs under way may hold: the cells that they fill, and those that are on their way to holders.
+struct StripeMemory {
+  Budget budget{256 << 20};
+  std::atomic<size_t> waiting = 0;  // PUTs that have to wait for theirs
+};
+
 class Cluster {
  public:
-  static constexpr uint64_t kMostStripeBytes = 256 << 20;  // of PUTs under way
-
   // All of them outlive it; `workers` wait for drives. `refresh` reads buckets and settings again; it blocks.
   Cluster(Surroundings around, store::Slices& slices, Workers& workers, Blocks blocks,
           std::function<Status()> refresh);
@@ -74,8 +78,8 @@ class Cluster {
   ReadCounts& read_counts() { return read_counts_; }
   // For bytes on their way.
   Blocks& blocks() { return blocks_; }
-  // What all PUTs under way may hold. Shared: the last answer to one may be let go after this.
-  const std::shared_ptr<Budget>& stripe_memory() const { return stripe_memory_; }
+  // Shared: the last answer to a PUT may be let go after this.
+  const std::shared_ptr<StripeMemory>& stripe_memory() const { return stripe_memory_; }
   // The node that has this drive, by the newest map; 0: none.
   uint32_t node_of(DriveId drive) const;
   // It serves, by the newest map.
@@ -92,7 +96,7 @@ class Cluster {
   Blocks blocks_;
   const std::function<Status()> refresh_;
   ReadCounts read_counts_;
-  const std::shared_ptr<Budget> stripe_memory_ = std::make_shared<Budget>(kMostStripeBytes);
+  const std::shared_ptr<StripeMemory> stripe_memory_ = std::make_shared<StripeMemory>();
   Protocol protocol_;
   SliceService service_;
   ClusterSliceBuilder builder_;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstring>
 #include <utility>
 
@@ -24,6 +25,9 @@ namespace millrace::cluster {
 namespace {
 
 constexpr uint64_t kCellStep = 64 << 10;
+// While others wait for memory, a PUT that is slower than this for so long makes room.
+constexpr uint64_t kPatienceUs = 20'000'000;
+constexpr uint64_t kLeastBytesPerSecond = 256 << 10;
 
 // Cells of objects below k MiB are smaller, so that all k drives share the work.
 uint32_t cell_for(std::optional<uint64_t> size, unsigned k) {
@@ -72,6 +76,7 @@ class ClusterWriter::State : public std::enable_shared_from_this<State> {
       const MutexLock lock(mutex_);
       if (error_) return error_->copy();
     }
+    if (Status fast = check_speed(); !fast) return fast;
     const bool begun = !spread_.holders.empty();
     if (bytes > 0) take_in(begun ? space_in_cell() : space_at_start(), bytes);
     if (!begun) return filled_ < start_.size() ? Status() : begin_slices();
@@ -169,12 +174,28 @@ class ClusterWriter::State : public std::enable_shared_from_this<State> {
       const MutexLock lock(mutex_);
       spread_ = spread.take();
     }
-    return memory_->take_later(cell_ * (spread_.k + slots), [self = shared_from_this()](Charge charge) {
-      self->hear_memory(std::move(charge));
-    });
+    ++memory_->waiting;
+    const auto granted = [self = shared_from_this()](Charge charge) { self->hear_memory(std::move(charge)); };
+    Status asked = memory_->budget.take_later(cell_ * (spread_.k + slots), granted);
+    if (!asked) --memory_->waiting;
+    return asked;
+  }
+
+  // Slow senders could hold all memory for as long as they like.
+  Status check_speed() const {
+    if (charged_us_ == 0 || memory_->waiting == 0) return {};
+    const uint64_t took_us = steady_us() - charged_us_;
+    if (took_us < kPatienceUs || bytes_ * 1'000'000 / took_us >= kLeastBytesPerSecond) return {};
+    return make_error(
+               Code::kUnavailable,
+               "{}/{} comes at less than {} KiB a second, and others wait for the memory that it holds",
+               name_.bucket, name_.key, kLeastBytesPerSecond >> 10)
+        .with_hint("send it again later, or in parts");
   }
 
   void hear_memory(Charge charge) {
+    --memory_->waiting;
+    charged_us_ = steady_us();
     std::function<void()> ready;
     bool finish = false;
     {
@@ -386,7 +407,8 @@ class ClusterWriter::State : public std::enable_shared_from_this<State> {
   const ObjectName name_;
   ClusterShards* const shards_;  // none: the object is no shard
   const std::optional<store::Record> moved_;
-  const std::shared_ptr<Budget> memory_;  // before the charge
+  const std::shared_ptr<StripeMemory> memory_;  // before the charge
+  std::atomic<uint64_t> charged_us_ = 0;        // when it got its memory
   // The caller's thread, until finish(); then one callback after the other.
   std::string start_;         // the first bytes, until it is clear that the object is not small
   std::vector<Block> cells_;  // of the stripe that is being filled, by slot

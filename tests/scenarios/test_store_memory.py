@@ -10,6 +10,7 @@ import threading
 
 import pytest
 
+from clusters import Cluster
 from nodes import Node
 from store_client import Wire, wait_until
 
@@ -100,3 +101,26 @@ def test_memory_that_is_set_too_small_is_told(tmp_path):
         connection = http.client.HTTPConnection("127.0.0.1", small.port)
         connection.request("GET", "/train?max-keys=100")
         assert connection.getresponse().status == 200
+
+
+def test_large_puts_of_a_cluster_wait_for_each_other(tmp_path):
+    with Cluster(tmp_path, 4) as cluster:
+        cluster.make_bucket("train", redundancy="2+1")
+        node = cluster.nodes[0]
+        # Each wants 5 MiB of stripes; 256 MiB are there.
+        wires = [Wire(node) for _ in range(80)]
+        body = b"x" * (3 << 20)
+        for number, wire in enumerate(wires):
+            wire.send(f"PUT /train/o{number} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n")
+            threading.Thread(target=send_quietly, args=(wire, body[:300_000]), daemon=True).start()
+        wait_until(lambda: node.get("/-/status").json["requests_under_way"] >= len(wires))
+        # Those that wait go on when others are given up.
+        for wire in wires[10:]:
+            wire.close()
+        wait_until(lambda: node.get("/-/status").json["requests_under_way"] <= 11)
+        for wire in wires[:10]:
+            wire.send(body[300_000:])
+        for number, wire in enumerate(wires[:10]):
+            assert wire.answer().status == 200
+            assert node.get(f"/train/o{number}").body == body
+        assert resident(node, "VmHWM") <= MOST
