@@ -5,6 +5,29 @@
 
 namespace millrace::node {
 
+namespace {
+
+void add_cluster_settings(Settings& table, Config& config) {
+  using Unit = Settings::Unit;
+  table.add("registry", config.registry,
+            "Makes the node one of a cluster: a directory that all its nodes on this machine share, or "
+            "etcd://HOST:2379,HOST:2379. Empty: the node is alone.");
+  table.add("advertise", config.advertise,
+            "HOST:PORT under which other nodes reach this one. Empty: what it listens on.");
+  table.add("zone", config.zone, "Rack, room or site of the node: slices of an object go to different ones.");
+  table.add("join", config.join,
+            "Token that lets a new node into a cluster with etcd (millrace cluster token).");
+  table.add(
+      "tls_ca", config.tls_ca,
+      "Certificates (PEM) by which this node knows other nodes of its cluster. Empty: those of the system.");
+  table.add("heal_after", config.heal_after_seconds, Unit::kSeconds,
+            "How long a cluster waits for a node or drive that is away, before its slices are made anew.");
+  table.add("heal_share", config.heal_share_percent, Unit::kCount,
+            "Share of the time that making and moving slices may take, in percent.");
+}
+
+}  // namespace
+
 Settings Config::settings() {
   using Unit = Settings::Unit;
   Settings table;
@@ -21,20 +44,11 @@ Settings Config::settings() {
             "Let buckets have names of one and two characters, and other names that S3 "
             "does not allow.");
   table.add("insecure", insecure, "Let everyone do everything without keys, also beyond loopback.");
-  table.add("registry", registry,
-            "Makes the node one of a cluster: a directory that all its nodes on this machine share, or "
-            "etcd://HOST:2379,HOST:2379. Empty: the node is alone.");
-  table.add("advertise", advertise,
-            "HOST:PORT under which other nodes reach this one. Empty: what it listens on.");
-  table.add("zone", zone, "Rack, room or site of the node: slices of an object go to different ones.");
-  table.add("join", join, "Token that lets a new node into a cluster with etcd (millrace cluster token).");
+  add_cluster_settings(table, *this);
   table.add("tls", tls,
             "\"self-signed\" makes a certificate for trials; empty: tls_cert and tls_key, or plain HTTP.");
   table.add("tls_cert", tls_cert, "Certificate chain (PEM). Read again when it changes.");
   table.add("tls_key", tls_key, "Private key (PEM) of the certificate.");
-  table.add(
-      "tls_ca", tls_ca,
-      "Certificates (PEM) by which this node knows other nodes of its cluster. Empty: those of the system.");
   table.add("threads", threads, Unit::kCount, "Threads that serve connections. 0: one per core.");
   table.add(
       "workers", workers, Unit::kCount,
@@ -66,10 +80,6 @@ Settings Config::settings() {
   table.add("cache", store.cache_bytes, Unit::kBytes, "Memory for small objects and records.");
   table.add("open_files", open_files, Unit::kCount, "Files of hot objects that are kept open.");
   table.add("direct_io", store.direct_io, "Write large objects past the page cache (O_DIRECT, io_uring).");
-  table.add("heal_after", heal_after_seconds, Unit::kSeconds,
-            "How long a cluster waits for a node or drive that is away, before its slices are made anew.");
-  table.add("heal_share", heal_share_percent, Unit::kCount,
-            "Share of the time that making and moving slices may take, in percent.");
   table.add("scrub_rate", store.scrub_bytes_per_second, Unit::kBytes,
             "Bytes per second that the scrubber reads. 0: no scrubbing.");
   table.add("scrub_cycle", store.scrub_cycle_seconds, Unit::kSeconds,
