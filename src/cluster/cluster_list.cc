@@ -5,12 +5,12 @@
 #include <chrono>
 #include <future>
 #include <iterator>
-#include <map>
 #include <optional>
 #include <set>
 #include <thread>
 #include <vector>
 
+#include "cluster/merge_lists.h"
 #include "cluster/places.h"
 #include "cluster/reasons.h"
 #include "store/waiting.h"
@@ -21,7 +21,7 @@ namespace {
 
 // The next keys of all nodes, up to where all of them were heard.
 struct Batch {
-  std::map<std::string, ListReply::Entry> entries;
+  ListEntries entries;
   std::string reached;  // empty: to the end
 };
 
@@ -62,6 +62,7 @@ Result<Batch> ask_all(Cluster& cluster, ListRequest request) {
         [&](Done<Reply> done) { cluster.call(node.number, request, std::move(done)); }));
   }
   Batch batch;
+  std::vector<ListEntries> lists;
   std::set<DriveId> heard;
   std::optional<Error> old;
   for (auto& waiting : answers) {
@@ -73,13 +74,11 @@ Result<Batch> ask_all(Cluster& cluster, ListRequest request) {
     heard.insert(page->drives.begin(), page->drives.end());
     if (!page->reached.empty() && (batch.reached.empty() || page->reached < batch.reached))
       batch.reached = page->reached;
-    for (ListReply::Entry& entry : page->entries) {
-      ListReply::Entry& known = batch.entries[entry.key];
-      if (known.key.empty() || known.version < entry.version) known = std::move(entry);
-    }
+    lists.push_back(std::move(page->entries));
   }
   if (old) return std::move(*old);
   MR_TRY(check_complete(cluster, request.bucket, heard));
+  batch.entries = merge_lists(std::move(lists), batch.reached);
   return batch;
 }
 
@@ -93,19 +92,44 @@ Result<Batch> next_batch(Cluster& cluster, const ListRequest& request) {
   }
 }
 
+// How many keys each drive is asked for, so that all of them together know those that are wanted: a drive
+// knows a share of the keys, by its weight. Common prefixes stand for any number of keys.
+uint32_t choose_batch(Cluster& cluster, const std::string& bucket, const store::ListOptions& options,
+                      size_t have) {
+  constexpr uint32_t kMost = 1000;
+  constexpr double kMargin = 1.2;
+  constexpr uint32_t kLeast = 50;
+  if (!options.delimiter.empty()) return kMost;
+  const auto map = cluster.membership().maps()->back();
+  double all = 0;
+  double heaviest = 0;
+  for (const MapNode& node : map->nodes()) {
+    for (const MapDrive& drive : node.drives) {
+      if (!map->is_alive(drive.hash())) continue;
+      all += drive.weight;
+      heaviest = std::max(heaviest, drive.weight);
+    }
+  }
+  const auto redundancy = redundancy_in(*map, bucket, cluster.membership());
+  if (!redundancy || all == 0) return kMost;
+  const double share = std::min(1.0, static_cast<double>(redundancy->slices()) * heaviest / all);
+  const double wanted = static_cast<double>(options.limit + 1 - have) * share * kMargin;
+  return static_cast<uint32_t>(std::min<double>(kMost, wanted)) + kLeast;
+}
+
 }  // namespace
 
 Result<store::ListPage> list_cluster(Cluster& cluster, const std::string& bucket,
                                      const store::ListOptions& options) {
-  constexpr uint32_t kBatch = 1000;
   store::ListPage page;
-  ListRequest request{0, bucket, options.prefix, options.after, kBatch};
+  ListRequest request{0, bucket, options.prefix, options.after};
   std::string last_prefix;  // a common prefix that was listed before counts once
   if (!options.delimiter.empty() && options.after.ends_with(options.delimiter)) last_prefix = options.after;
   while (true) {
+    request.limit = choose_batch(cluster, bucket, options, page.entries.size());
     Batch batch = MR_TRY(next_batch(cluster, request));
-    for (auto& [key, entry] : batch.entries) {
-      if (!batch.reached.empty() && key > batch.reached) break;
+    for (ListReply::Entry& entry : batch.entries) {
+      const std::string& key = entry.key;
       if (entry.deleted || (!last_prefix.empty() && key.starts_with(last_prefix))) continue;
       if (page.entries.size() == options.limit) {
         page.truncated = true;
@@ -114,7 +138,8 @@ Result<store::ListPage> list_cluster(Cluster& cluster, const std::string& bucket
       const size_t end =
           options.delimiter.empty() ? std::string::npos : key.find(options.delimiter, options.prefix.size());
       if (end == std::string::npos) {
-        page.entries.push_back({key, false, entry.size, entry.modified_ms, entry.etag});
+        page.entries.push_back(
+            {std::move(entry.key), false, entry.size, entry.modified_ms, std::move(entry.etag)});
         continue;
       }
       last_prefix = key.substr(0, end + options.delimiter.size());
@@ -133,9 +158,8 @@ Result<RecordPage> list_some_records(Cluster& cluster, const RecordRange& range)
   Batch batch = MR_TRY(next_batch(cluster, {epoch, range.bucket, range.prefix, range.after, kBatch, true}));
   RecordPage page;
   page.reached = std::move(batch.reached);
-  for (auto& [key, entry] : batch.entries) {
-    if (!page.reached.empty() && key > page.reached) break;
-    if (entry.record) page.listed.push_back({key, std::move(*entry.record)});
+  for (ListReply::Entry& entry : batch.entries) {
+    if (entry.record) page.listed.push_back({std::move(entry.key), *entry.record});
   }
   return page;
 }

@@ -460,7 +460,7 @@ Result<Reply> decode_list_reply(Decoder& in) {
     entry.size = in.u64();
     entry.modified_ms = static_cast<int64_t>(in.u64());
     entry.etag = in.text();
-    if (in.u8() != 0) entry.record = MR_TRY(decode_record(in));
+    if (in.u8() != 0) entry.record = std::make_shared<const store::Record>(MR_TRY(decode_record(in)));
     reply.entries.push_back(std::move(entry));
   }
   return Reply(std::move(reply));

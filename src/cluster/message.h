@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -193,7 +194,7 @@ struct ListReply {
     uint64_t size = 0;
     int64_t modified_ms = 0;
     std::string etag;
-    std::optional<store::Record> record;  // where it was asked for; none of what is deleted
+    std::shared_ptr<const store::Record> record;  // where it was asked for; none of what is deleted
   };
   std::vector<Entry> entries;   // by key; the newest mark that the node knows
   std::vector<DriveId> drives;  // that were looked at

@@ -78,14 +78,17 @@ TEST(MessageTest, BulkRequestsArriveAsTheyWereSent) {
   EXPECT_EQ(verify.slot, 3);
   EXPECT_EQ(verify.block, 64u);
 
-  ListReply page{{{"k", {1, 2, 3}, true, 4, -5, "e", some_record()}}, {7, 8}, "k"};
+  ListReply page{{{"k", {1, 2, 3}, true, 4, -5, "e", std::make_shared<const store::Record>(some_record())}},
+                 {7, 8},
+                 "k"};
   const Reply arrived = decode_reply(encode_reply(Reply(page)).joined()).take();
   const ListReply& again = std::get<ListReply>(arrived);
   ASSERT_EQ(again.entries.size(), 1u);
   EXPECT_EQ(again.entries[0].version, (store::Version{1, 2, 3}));
   EXPECT_EQ(again.entries[0].modified_ms, -5);
   EXPECT_TRUE(again.entries[0].deleted);
-  EXPECT_EQ(again.entries[0].record, some_record());
+  ASSERT_NE(again.entries[0].record, nullptr);
+  EXPECT_EQ(*again.entries[0].record, some_record());
   EXPECT_EQ(again.reached, "k");
   EXPECT_EQ(again.drives, page.drives);
 }

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/crc.h"
 #include "base/fault.h"
+#include "cluster/merge_lists.h"
 #include "cluster/slice_shelf.h"
 #include "cluster/stripe.h"
 #include "store/coding.h"
@@ -145,7 +146,7 @@ Result<Reply> SliceService::read_now(const ReadRequest& request) {
 Result<Reply> SliceService::list_now(const ListRequest& request) {
   const store::Slices::Range range{request.bucket, request.prefix, request.after,
                                    std::min(request.limit, kMostListed)};
-  std::map<std::string, ListReply::Entry> entries;
+  std::vector<ListEntries> lists;
   ListReply reply;
   const auto reach = [&](const std::string& key) {
     if (reply.reached.empty() || key < reply.reached) reply.reached = key;
@@ -154,22 +155,21 @@ Result<Reply> SliceService::list_now(const ListRequest& request) {
     if (!slices_.in_service(drive.hash)) continue;
     const auto rows = MR_TRY(slices_.list_ledgers(drive.hash, range));
     if (rows.size() == range.limit) reach(rows.back().key);
+    ListEntries& entries = lists.emplace_back();
+    entries.reserve(rows.size());
     for (const store::Slices::LedgerRow& row : rows) {
       store::Decoder in(row.value);
       const Ledger ledger = MR_TRY(decode_ledger(in).within(request.bucket + "/" + row.key));
       if (!ledger.mark) continue;
       const store::Record& record = ledger.mark->record;
-      ListReply::Entry& entry = entries[row.key];
-      if (entry.version > record.version) continue;
-      entry = {row.key, record.version, record.deleted, record.size, record.modified_ms, record.etag, {}};
-      if (request.records && !record.deleted) entry.record = record;
+      entries.push_back(
+          {row.key, record.version, record.deleted, record.size, record.modified_ms, record.etag, nullptr});
+      if (request.records && !record.deleted)
+        entries.back().record = std::make_shared<const store::Record>(record);
     }
     reply.drives.push_back(drive.hash);
   }
-  for (auto& [key, entry] : entries) {
-    if (!reply.reached.empty() && key > reply.reached) break;
-    reply.entries.push_back(std::move(entry));
-  }
+  reply.entries = merge_lists(std::move(lists), reply.reached);
   return Reply(std::move(reply));
 }
 
