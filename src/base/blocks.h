@@ -38,7 +38,7 @@ class Block {
 class Blocks {
  public:
   static constexpr size_t kBytes = (1 << 20) + 4096;  // a cell, and what a message says of it
-  static constexpr size_t kLeastKept = 64 << 10;      // smaller ones are cheap to make
+  static constexpr size_t kLeastKept = 512 << 10;     // smaller ones would hold much more than is asked for
   static constexpr size_t kMostKept = 32;
 
   Blocks();

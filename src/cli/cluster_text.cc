@@ -76,13 +76,19 @@ uint64_t number_of(const Json& node, const char* name) {
   return progress == node.end() ? 0 : progress->value(name, uint64_t{0});
 }
 
+uint64_t sum_of(const Json& cluster, const char* name) {
+  uint64_t total = 0;
+  for (const Json& node : cluster.at("nodes")) total += number_of(node, name);
+  return total;
+}
+
+bool lacks_slices(const Json& cluster) {
+  return sum_of(cluster, "below_redundancy") > 0;
+}
+
 // What is to be healed and moved, and how far that is.
 std::string healing_text(const Json& cluster) {
-  const auto sum = [&](const char* name) {
-    uint64_t total = 0;
-    for (const Json& node : cluster.at("nodes")) total += number_of(node, name);
-    return total;
-  };
+  const auto sum = [&](const char* name) { return sum_of(cluster, name); };
   const uint64_t below = sum("below_redundancy");
   const uint64_t floor = sum("below_floor");
   const uint64_t bytes = sum("bytes_to_move");
@@ -165,6 +171,10 @@ std::string cluster_text(const Json& cluster, int64_t now_ms) {
     todo += fmt::format("node {} has no lease and may not act{}: can it reach the registry?\n",
                         cluster.at("self").get<uint32_t>(), problem.empty() ? "" : " (" + problem + ")");
   }
+  if (todo.empty() && lacks_slices(cluster))
+    return text +
+           "all nodes serve, and objects lack slices: if that stays so, add nodes or drives, or lower the "
+           "redundancy of their buckets (millrace bucket)\n";
   return text + (todo.empty() ? "all nodes serve: nothing to do\n" : todo);
 }
 

@@ -18,7 +18,7 @@ struct RedundancyFlags {
   void add_to(CLI::App& verb) {
     verb.add_option("--redundancy", redundancy,
                     "Of a cluster's bucket: k+m such as 4+2 (any 4 of 6 slices give an object), copies=3, or "
-                    "none; changed only while the bucket is empty")
+                    "none; objects that are there are encoded anew")
         ->type_name("K+M");
     verb.add_option(
             "--floor", floor,

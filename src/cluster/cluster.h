@@ -80,6 +80,8 @@ class Cluster {
   Blocks& blocks() { return blocks_; }
   // Shared: the last answer to a PUT may be let go after this.
   const std::shared_ptr<StripeMemory>& stripe_memory() const { return stripe_memory_; }
+  // For cells that degraded reads keep; where it is used up, they ask for cells again.
+  const std::shared_ptr<Budget>& cell_memory() const { return cell_memory_; }
   // The node that has this drive, by the newest map; 0: none.
   uint32_t node_of(DriveId drive) const;
   // It serves, by the newest map.
@@ -96,6 +98,7 @@ class Cluster {
   Blocks blocks_;
   const std::function<Status()> refresh_;
   ReadCounts read_counts_;
+  const std::shared_ptr<Budget> cell_memory_ = std::make_shared<Budget>(128 << 20);
   const std::shared_ptr<StripeMemory> stripe_memory_ = std::make_shared<StripeMemory>();
   Protocol protocol_;
   SliceService service_;

@@ -45,6 +45,7 @@ struct SliceRange {
 
 // A stretch of a slice that is kept, or on its way.
 struct KeptCell {
+  Charge charge;
   std::optional<Bytes> bytes;
   std::vector<Done<Bytes>> waiting;
 };
@@ -53,6 +54,7 @@ class ReaderState : public std::enable_shared_from_this<ReaderState> {
  public:
   ReaderState(Cluster& cluster, store::ObjectPointer object)
       : cluster_(cluster),
+        cell_memory_(cluster.cell_memory()),
         object_(std::move(object)),
         spread_(object_->record().spread),
         layout_{spread_.k, spread_.m, spread_.k == 1 ? kCellBytes : spread_.cell, object_->record().size} {
@@ -207,7 +209,8 @@ class ReaderState : public std::enable_shared_from_this<ReaderState> {
   void fetch(const Layout::Stretch& stretch, Done<Bytes> done) {
     if (!relayed_.exchange(true)) ++cluster_.read_counts().relayed;
     const bool others = spread_.holders.size() > spread_.k;
-    if (others && !cluster_.is_alive((*holders_.load())[stretch.slot])) {
+    const DriveId holder = find_holder(stretch.slot);
+    if (others && !cluster_.is_alive(holder)) {
       count_degraded();
       return rebuild(stretch, make_error(Code::kUnavailable, "a holder is away"), std::move(done));
     }
@@ -280,7 +283,7 @@ class ReaderState : public std::enable_shared_from_this<ReaderState> {
       const MutexLock lock(mutex_);
       const auto place = cells_.find(range);
       waiting = std::exchange(place->second.waiting, {});
-      if (bytes) {
+      if (bytes && place->second.charge.try_grow(*cell_memory_, bytes->size())) {
         place->second.bytes = *bytes;
         kept_.push_back(range);
       } else {
@@ -294,8 +297,14 @@ class ReaderState : public std::enable_shared_from_this<ReaderState> {
     for (const Done<Bytes>& one : waiting) one(bytes ? Result<Bytes>(*bytes) : bytes.error().copy());
   }
 
+  // 0: nobody; the object may have fewer slices by now.
+  DriveId find_holder(unsigned slot) const {
+    const auto holders = holders_.load();
+    return slot < holders->size() ? (*holders)[slot] : 0;
+  }
+
   void ask_holder(const SliceRange& range, Done<Bytes> done) {
-    const DriveId drive = (*holders_.load())[range.slot];
+    const DriveId drive = find_holder(range.slot);
     const uint32_t node = cluster_.node_of(drive);
     if (node == 0) return done(make_error(Code::kUnavailable, "the node of a slice is not in the map"));
     ReadRequest request{drive, spread_.write_id, static_cast<uint8_t>(range.slot), range.offset,
@@ -316,6 +325,7 @@ class ReaderState : public std::enable_shared_from_this<ReaderState> {
 
     Mutex mutex;
     bool ended MR_GUARDED_BY(mutex) = false;
+    bool looking MR_GUARDED_BY(mutex) = false;  // nobody is left to be asked, and one thread has seen to that
     bool found_again MR_GUARDED_BY(mutex) = false;       // the holders were looked up once more
     size_t asked MR_GUARDED_BY(mutex) = 0;               // that have not answered
     std::vector<unsigned> untried MR_GUARDED_BY(mutex);  // the best at the end
@@ -341,12 +351,14 @@ class ReaderState : public std::enable_shared_from_this<ReaderState> {
     gather(rebuilding);
   }
 
-  // All slots but this one, those that are worth asking first at the end.
+  // All slots but this one, those that are worth asking first at the end. Only slots that the object had when
+  // it was opened: parity that was added since is not needed, and its layout is another one.
   std::vector<unsigned> order_slots(const std::vector<DriveId>& holders,
                                     std::optional<unsigned> without) const {
     std::vector<unsigned> slots;
+    const auto known = static_cast<unsigned>(std::min(holders.size(), spread_.holders.size()));
     for (const bool alive : {false, true}) {
-      for (unsigned slot = static_cast<unsigned>(holders.size()); slot-- > 0;) {
+      for (unsigned slot = known; slot-- > 0;) {
         if (slot != without && cluster_.is_alive(holders[slot]) == alive) slots.push_back(slot);
       }
     }
@@ -373,7 +385,9 @@ class ReaderState : public std::enable_shared_from_this<ReaderState> {
         }
       }
       enough = rebuilding->slots.size() == spread_.k;
-      if (!enough && rebuilding->asked > 0 && ranges.empty()) return;
+      // Two last answers may come at once.
+      if (!enough && ranges.empty() && (rebuilding->asked > 0 || std::exchange(rebuilding->looking, true)))
+        return;
       rebuilding->ended = enough;
     }
     if (enough) return decode(*rebuilding);
@@ -430,6 +444,7 @@ class ReaderState : public std::enable_shared_from_this<ReaderState> {
   void begin_again(const std::shared_ptr<Rebuilding>& rebuilding) {
     {
       const MutexLock lock(rebuilding->mutex);
+      rebuilding->looking = false;
       rebuilding->holders = holders_.load();
       rebuilding->slots.clear();
       rebuilding->bytes.clear();
@@ -442,7 +457,7 @@ class ReaderState : public std::enable_shared_from_this<ReaderState> {
     std::optional<Error> error;
     {
       const MutexLock lock(rebuilding.mutex);
-      rebuilding.ended = true;
+      if (std::exchange(rebuilding.ended, true)) return;
       error = std::move(rebuilding.error);
     }
     rebuilding.done(std::move(*error).within("too few slices can be read"));
@@ -508,6 +523,7 @@ class ReaderState : public std::enable_shared_from_this<ReaderState> {
   }
 
   Cluster& cluster_;
+  const std::shared_ptr<Budget> cell_memory_;  // before the charges
   const store::ObjectPointer object_;
   const store::Spread spread_;
   const Layout layout_;

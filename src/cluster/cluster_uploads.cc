@@ -110,6 +110,19 @@ Result<std::vector<store::PartStatus>> ClusterUploads::parts(const store::Upload
   return parts;
 }
 
+bool ClusterUploads::is_stale(const store::UploadName& name, const store::Record& row) {
+  const uint64_t now = steady_us();
+  const MutexLock lock(mutex_);
+  if (closed_.size() >= kMostWatched)
+    std::erase_if(closed_, [&](const auto& entry) { return entry.second.seen_us + 2 * kStaleUs < now; });
+  if (closed_.size() >= kMostWatched) return false;
+  const auto [seen, is_new] = closed_.try_emplace(name.upload, Closed{row.etag, now});
+  if (seen->second.etag != row.etag) seen->second = {row.etag, now};
+  if (seen->second.seen_us + kStaleUs > now) return false;
+  closed_.erase(seen);
+  return true;
+}
+
 Result<store::Record> ClusterUploads::wait_for_row(const store::UploadName& name) {
   const uint64_t deadline = steady_us() + kPatienceUs;
   while (true) {
@@ -122,7 +135,7 @@ Result<store::Record> ClusterUploads::wait_for_row(const store::UploadName& name
       sweep_.look_at(name, HiddenSweep::When::kNow);
       return no_such_upload(name);
     }
-    if (closed_ms(row) + kStaleMs < wall_ms()) return row;
+    if (is_stale(name, row)) return row;
     if (steady_us() >= deadline) return too_many_others(name);
     std::this_thread::sleep_for(kLookEvery);
   }
@@ -162,10 +175,27 @@ Result<std::optional<store::Record>> ClusterUploads::try_to_complete(const store
     return committed.take_error();
   }
   MR_FAULT("cluster.completed");
-  // The object is there, whatever becomes of the row: the sweep removes one that stays.
-  static_cast<void>(remove_now(cluster_, row_name(name), {}));
+  MR_TRY(free_row(name, *closed, *committed));
   sweep_.look_at(name, HiddenSweep::When::kNow);
   return std::optional(committed.take());
+}
+
+Status ClusterUploads::free_row(const store::UploadName& name, const store::Record& closed,
+                                const store::Record& object) {
+  const Status freed = remove_now(cluster_, row_name(name), only_if(closed));
+  // Where it fails otherwise the sweep removes the row.
+  if (freed || !lost_the_row(freed.error())) return {};
+  // Whoever finds the object removes the row as well. But an abort that took the row over removes the parts.
+  const auto parts = load_parts(name);
+  const auto is_there = [&](const store::Piece& piece) {
+    return std::ranges::any_of(
+        *parts, [&](const store::UploadPart& part) { return part.record.pieces.front().file == piece.file; });
+  };
+  if (!parts || std::ranges::all_of(object.pieces, is_there)) return {};
+  static_cast<void>(remove_now(cluster_, {name.bucket, name.key}, only_if(object)));
+  return make_error(Code::kUnavailable, "{}/{}: upload {} was ended by another request meanwhile",
+                    name.bucket, name.key, name.upload)
+      .with_hint("the upload is gone: send the object again");
 }
 
 void ClusterUploads::reopen(const store::UploadName& name, store::Record row) {

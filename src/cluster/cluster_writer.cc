@@ -99,12 +99,13 @@ class ClusterWriter::State : public std::enable_shared_from_this<State> {
   uint32_t crc() const { return crc_; }
 
   void finish(store::Finish finish, Done<store::ObjectPointer> done) {
-    done_ = std::move(done);
     if (moved_ && (moved_->size != bytes_ || moved_->crc32c != crc_)) {
+      // Without done_: cells that are on their way must not go on with this.
       abandon();
-      return done_(make_error(Code::kCorrupt, "{}/{}: what was read of it is not what was written",
-                              name_.bucket, name_.key));
+      return done(make_error(Code::kCorrupt, "{}/{}: what was read of it is not what was written",
+                             name_.bucket, name_.key));
     }
+    done_ = std::move(done);
     make_record(finish);
     if (spread_.holders.empty()) return finish_small();
     bool wait = false;

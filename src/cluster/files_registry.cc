@@ -120,8 +120,17 @@ Result<FilesRegistry::Turn> FilesRegistry::take_lock() const {
   const nanoseconds until = boot_time() + kLongestWait;
   // Whoever waits for the lock holds the door meanwhile, so that a process that calls again and again cannot
   // overtake it.
-  const File door = MR_TRY(take_byte(path, kDoor, until));
-  return Turn{MR_TRY(take_byte(path, kLock, until))};
+  // A registry that is gone is out of reach: whoever asks must not take that for a missing object.
+  const auto out_of_reach = [&](Error error) {
+    if (error.code() != Code::kNotFound) return error;
+    return make_error(Code::kUnavailable, "the registry is gone: {}", error.message())
+        .with_hint(fmt::format("bring the directory {} back", directory_));
+  };
+  auto door = take_byte(path, kDoor, until);
+  if (!door) return out_of_reach(door.take_error());
+  auto lock = take_byte(path, kLock, until);
+  if (!lock) return out_of_reach(lock.take_error());
+  return Turn{lock.take()};
 }
 
 Result<FilesRegistry::Turn> FilesRegistry::take_turn() {

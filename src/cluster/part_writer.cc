@@ -1,6 +1,7 @@
 // A part, and two looks at its upload.
 #include "cluster/part_writer.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -99,8 +100,23 @@ void PartWriter::confirm(store::ObjectPointer part, Done<store::ObjectPointer> d
   look_for_upload(cluster_, name_, [this, part = std::move(part), done = std::move(done)](Status looked) {
     if (looked) return done(part);
     if (!looked.error().is(store::kNoSuchUpload)) return done(looked.take_error());
+    judge_ended(part, looked.take_error(), done);
+  });
+}
+
+// An upload that is gone was aborted, or became the object, perhaps with this part: a client that got no
+// answer in time may have completed it. A completion commits the object before it removes the upload.
+void PartWriter::judge_ended(store::ObjectPointer part, Error ended, Done<store::ObjectPointer> done) {
+  const auto why = std::make_shared<Error>(std::move(ended));
+  cluster_.find({name_.bucket, name_.key}, [this, part = std::move(part), why, done = std::move(done)](
+                                               Result<std::optional<FoundObject>> object) {
+    if (!object) return done(object.take_error());  // if nobody needs the part, the sweep takes it
+    const auto key = parse_part_key(part_.key);
+    const auto is_this = [&](const store::Piece& piece) { return key && piece.file == key->file; };
+    if (*object && (*object)->record.upload == name_.upload &&
+        std::ranges::any_of((*object)->record.pieces, is_this))
+      return done(part);
     CommitRequest removal{CommitRequest::Kind::kRemove, 0, part_, {}, {}};
-    const auto why = std::make_shared<Error>(looked.take_error());
     // Where this fails the sweep takes it.
     cluster_.commit(std::move(removal),
                     [why, done](const Result<std::optional<store::Record>>&) { done(std::move(*why)); });

@@ -28,6 +28,7 @@ class PartWriter final : public store::Writer {
   struct Check;
   PartWriter(Cluster& cluster, const store::PartOptions& options, ObjectName part);
   void confirm(store::ObjectPointer part, Done<store::ObjectPointer> done);
+  void judge_ended(store::ObjectPointer part, Error ended, Done<store::ObjectPointer> done);
 
   Cluster& cluster_;
   const store::UploadName name_;

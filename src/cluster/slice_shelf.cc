@@ -107,11 +107,11 @@ void SliceShelf::drop_slice(DriveId drive, const store::Spread& spread) {
 void SliceShelf::promise(uint32_t epoch, Done<void> done) {
   run<void>(
       [this, epoch]() -> Status {
+        // One at a time: an older promise must not be written over a newer one.
+        const MutexLock lock(promising_);
         if (epoch <= promised_) return {};
         MR_TRY(write_file_atomically(promise_file_, fmt::format("{}\n", epoch)));
-        uint32_t known = promised_;
-        while (known < epoch && !promised_.compare_exchange_weak(known, epoch)) {
-        }
+        promised_ = epoch;
         return {};
       },
       std::move(done));

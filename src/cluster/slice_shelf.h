@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 
+#include "base/mutex.h"
 #include "base/result.h"
 #include "base/workers.h"
 #include "cluster/peers.h"
@@ -52,7 +53,8 @@ class SliceShelf final : public Shelf {
   store::Slices& slices_;
   Workers& workers_;
   const std::string promise_file_;
-  std::atomic<uint32_t> promised_ = 0;
+  Mutex promising_;
+  std::atomic<uint32_t> promised_ = 0;  // changed with the mutex held
 };
 
 }  // namespace millrace::cluster

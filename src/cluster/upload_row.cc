@@ -5,7 +5,6 @@
 
 #include "base/clock.h"
 #include "base/ids.h"
-#include "base/number.h"
 #include "cluster/hidden_bucket.h"
 
 namespace millrace::cluster {
@@ -22,32 +21,22 @@ store::Record make_row(const store::PutOptions& options) {
 
 std::vector<store::NameValue> given_headers(const store::Record& row) {
   std::vector<store::NameValue> headers = row.headers;
-  std::erase_if(headers, [](const store::NameValue& header) {
-    return header.first == kTargetHeader || header.first == kClosedHeader;
-  });
+  std::erase_if(headers, [](const store::NameValue& header) { return header.first == kTargetHeader; });
   return headers;
 }
 
 store::Record closed_row(store::Record row) {
-  row = open_row(std::move(row));
   row.etag = "closing-" + make_id();
-  row.headers.emplace_back(kClosedHeader, std::to_string(wall_ms()));
   return row;
 }
 
 store::Record open_row(store::Record row) {
   row.etag = kOpenEtag;
-  std::erase_if(row.headers, [](const store::NameValue& header) { return header.first == kClosedHeader; });
   return row;
 }
 
 bool is_open(const store::Record& row) {
   return row.etag == kOpenEtag;
-}
-
-int64_t closed_ms(const store::Record& row) {
-  const auto found = std::ranges::find(row.headers, kClosedHeader, &store::NameValue::first);
-  return found == row.headers.end() ? 0 : parse_number<int64_t>(found->second).value_or(0);
 }
 
 }  // namespace millrace::cluster

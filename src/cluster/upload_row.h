@@ -1,7 +1,6 @@
 // UploadRow: what the record of an upload's row says. Pure.
 #pragma once
 
-#include <cstdint>
 #include <string>
 
 #include "store/objects.h"
@@ -10,7 +9,6 @@
 namespace millrace::cluster {
 
 inline constexpr std::string_view kOpenEtag = "open";
-inline constexpr std::string_view kClosedHeader = "x-millrace-closed";
 
 store::Record make_row(const store::PutOptions& options);
 // Its headers as they were given.
@@ -19,7 +17,5 @@ std::vector<store::NameValue> given_headers(const store::Record& row);
 store::Record closed_row(store::Record row);
 store::Record open_row(store::Record row);
 bool is_open(const store::Record& row);
-// When it was closed; 0 where it is open.
-int64_t closed_ms(const store::Record& row);
 
 }  // namespace millrace::cluster

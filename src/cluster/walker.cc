@@ -6,6 +6,7 @@
 #include <set>
 
 #include "cluster/mender.h"
+#include "cluster/needed.h"
 #include "cluster/places.h"
 #include "cluster/reasons.h"
 
@@ -35,6 +36,7 @@ struct Walker::Walk {
   size_t drive = 0;  // position
   ObjectName after;
   Look look = Look::kUrgent;
+  bool reading = false;  // a page is on its way: whoever else wants the next one need not ask
   bool all_read = false;
   size_t running = 0;
   std::deque<Task> tasks;
@@ -95,7 +97,8 @@ void Walker::begin(Scope scope) {
 
 void Walker::next_page() {
   Walk& walk = *walk_;
-  if (walk.drive == walk.drives.size()) {
+  if (walk.reading) return;
+  if (walk.drive >= walk.drives.size()) {
     walk.all_read = true;
     {
       const MutexLock lock(mutex_);
@@ -109,7 +112,9 @@ void Walker::next_page() {
     return pump();
   }
   const DriveId drive = walk.drives[walk.drive];
+  walk.reading = true;
   shelf_.list(drive, walk.after, options_.page, [this, of = walk_](Result<std::vector<Shelf::Row>> rows) {
+    of->reading = false;
     if (of != walk_) return;
     if (!rows) {
       hear(of, rows.take_error());
@@ -144,15 +149,12 @@ size_t Walker::count(const store::Record& record, const Redundancy& redundancy) 
   Walk& walk = *walk_;
   const store::Spread& spread = record.spread;
   size_t left = 0;
-  size_t elsewhere = 0;
   DriveId first = 0;
   for (const DriveId holder : spread.holders) {
-    if (!walk.map().is_alive(holder)) continue;
-    if (left++ == 0) first = holder;
-    if (walk.map().node_of(holder)->number != membership_.self()) ++elsewhere;
+    if (walk.map().is_alive(holder) && left++ == 0) first = holder;
   }
   const size_t floor = size_t{redundancy.floor} - redundancy.k + spread.k;
-  if (left > elsewhere && elsewhere < floor) ++walk.counted.needed;
+  if (is_needed(walk.map(), record, redundancy, walk.drives[walk.drive])) ++walk.counted.needed;
   if (first != walk.drives[walk.drive]) return left;
   const Redundancy wanted = redundancy_for(record, redundancy);
   ++walk.counted.objects;

@@ -17,6 +17,7 @@
 #include "cluster/hidden_bucket.h"
 #include "cluster/join_token.h"
 #include "cluster/map_changes.h"
+#include "cluster/needed.h"
 #include "store/reasons.h"
 #include "store/waiting.h"
 
@@ -171,7 +172,27 @@ Result<std::string> find_node(const cluster::Map& map, const Json& wanted) {
   return node->id;
 }
 
+// A node that drains and lives must be empty: what it holds may be nowhere else. One that is away is lost.
+Status check_removable(const JoinedCluster& joined, const Json& wanted) {
+  const auto map = joined.member.map();
+  const cluster::MapNode* node = map->find_node(MR_TRY(find_node(*map, wanted)));
+  if (node == nullptr || node->state != cluster::NodeState::kDraining) return {};
+  const std::map<uint32_t, cluster::Progress> told = ask_progress(joined, *map);
+  const auto progress = told.find(node->number);
+  if (progress == told.end())
+    return make_error(Code::kUnavailable, "node {} drains and does not answer: is it empty?", node->number)
+        .with_hint(
+            "ask again; if it is lost, the map calls it away in some seconds, and it can be removed then");
+  if (progress->second.clean == map->epoch() && progress->second.held == 0) return {};
+  return make_error(Code::kInvalid,
+                    "node {} drains and is not empty yet: {} slices were there when it last looked",
+                    node->number, progress->second.held)
+      .with_hint(
+          "wait until millrace cluster status says that it is empty; if its drives are lost, stop it first");
+}
+
 Result<Json> change_node(const JoinedCluster& joined, const std::string& action, const Json& wanted) {
+  if (action == "remove") MR_TRY(check_removable(joined, wanted));
   const auto change = [&](const cluster::Map& map) -> cluster::Changed {
     const std::string id = MR_TRY(find_node(map, wanted));
     if (action == "drain") return cluster::with_drained(map, id, wall_ms());
@@ -215,11 +236,16 @@ Json drive_json(const cluster::Map& map, cluster::DriveId hash) {
 Status check_maintenance(const JoinedCluster& joined) {
   const auto map = joined.member.map();
   const std::map<uint32_t, cluster::Progress> told = ask_progress(joined, *map);
-  const cluster::Progress own = joined.cluster.progress();
-  if (own.needed > 0)
+  const cluster::NeededObjects needed = MR_TRY(cluster::count_needed(joined.cluster));
+  if (needed.count > 0)
     return make_error(store::kConditionFailed,
-                      "{} objects would be below the floor of their buckets without this node", own.needed)
-        .with_hint("wait until other nodes are back and have healed: millrace cluster status");
+                      "{} objects would be below the floor of their buckets without this node, for example "
+                      "in bucket {}",
+                      needed.count, needed.example.bucket)
+        .with_hint(fmt::format(
+            "if nodes are away, wait until they are back or healed; otherwise more copies help: millrace "
+            "bucket {} --redundancy copies=3",
+            needed.example.bucket));
   for (const cluster::MapNode& node : map->nodes()) {
     if (node.state == cluster::NodeState::kGone) continue;
     const auto progress = told.find(node.number);

@@ -119,7 +119,7 @@ Result<std::unique_ptr<ClusterPart>> ClusterPart::start(const Config& config, st
 std::vector<cluster::MapDrive> ClusterPart::own_drives() const {
   std::vector<cluster::MapDrive> drives;
   for (const store::Slices::OwnDrive& drive : store_.slices().drives()) {
-    if (!drive.in_service) continue;
+    if (!drive.in_service && !drive.draining) continue;
     drives.push_back({drive.id, drive.weight,
                       drive.draining ? cluster::DriveStanding::kDraining : cluster::DriveStanding::kServing});
   }

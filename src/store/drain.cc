@@ -39,9 +39,13 @@ void Mover::drain(const std::shared_ptr<Drive>& drive, const std::function<bool(
     }
     return keys;
   };
-  const std::vector<std::string> objects = keys_of(Family::kObjects, "", "");
+  std::vector<std::string> objects = keys_of(Family::kObjects, "", "");
+  // What belongs to a cluster is moved by the cluster, whose other nodes know where it lies.
+  const size_t slices = std::erase_if(
+      objects, [](const std::string& key) { return split_object_key(key).first == kSliceBucket; });
+  const size_t ledgers = keys_of(Family::kLedgers, "", "").size();
   const std::vector<std::string> uploads = keys_of(Family::kUploads, "u", "u");
-  drive->drain_left = objects.size() + uploads.size();
+  drive->drain_left = objects.size() + uploads.size() + slices + ledgers;
   // Uploads first: one that is completed meanwhile is an object of this drive.
   const auto move_all = [&](const std::vector<std::string>& keys, auto&& move_one) {
     for (const std::string& key : keys) {

@@ -113,6 +113,58 @@ def test_what_was_deleted_and_replaced_does_not_come_back_with_a_node(tmp_path):
         objects.check_all(cluster.nodes, ranged=False)
 
 
+def test_a_node_that_drains_is_not_removed_before_it_is_empty(tmp_path):
+    with Cluster(tmp_path, 3, *HEAL_SOON) as cluster:
+        objects = fill(cluster, single="none")
+        leaving = cluster.nodes[2]
+        number = next(one["number"] for one in leaving.get("/-/cluster").json["nodes"] if one["address"] == leaving.listen)
+        assert cluster.nodes[0].ask("POST", "/-/cluster", f'{{"action": "drain", "node": {number}}}').status == 200
+        answers = []
+
+        def removed():
+            answers.append(cluster.nodes[0].ask("POST", "/-/cluster", f'{{"action": "remove", "node": {number}}}'))
+            return answers[-1].status == 200
+
+        wait_until(removed, "never removed")
+        assert b"not empty yet" in answers[0].body
+        objects.check_all(cluster.nodes[:2], ranged=False)
+
+
+def test_a_drive_of_a_node_is_emptied_by_the_cluster_before_it_is_removed(tmp_path, millrace):
+    with Cluster(tmp_path, 2, *HEAL_SOON) as cluster:
+        for node in cluster.nodes:
+            done = millrace("drives", "add", node.directory / "second", "--endpoint", node.url, code=None)
+            assert done.code == 0, done.err
+        cluster.wait_until_serving(cluster.nodes)
+        wait_until(lambda: sum(len(one["drives"]) for one in cluster.nodes[0].get("/-/cluster").json["nodes"]) == 4, "the drives are not in the map")
+        objects = fill(cluster, single="none", pairs="copies=2")
+        node = cluster.nodes[0]
+        path = str(node.directory / "second")
+        assert millrace("drives", "drain", path, "--endpoint", node.url).code == 0
+
+        def left():
+            drive = next(one for one in node.get("/-/drives").json["drives"] if one["path"].endswith("second"))
+            objects.check(node, ranged=False)
+            return drive["drain_left"]
+
+        wait_until(lambda: left() == 0, "never empty", 180)
+        assert millrace("drives", "remove", path, "--endpoint", node.url).code == 0
+        objects.check_all(cluster.nodes, ranged=False)
+        wait_until_clean(cluster)
+        objects.check_all(cluster.nodes, ranged=False)
+
+
+def test_maintenance_counts_what_was_written_a_moment_ago(tmp_path):
+    with Cluster(tmp_path, 3, *HEAL_SOON) as cluster:
+        wait_until_clean(cluster)
+        assert cluster.nodes[0].get("/-/maintenance").status == 200
+        cluster.make_bucket("solo")
+        assert cluster.nodes[0].put("/solo/key", b"x" * 50_000).status == 200
+        holder = next(node for node in cluster.nodes if node.listen in holders(node, "/solo/key"))
+        refused = holder.get("/-/maintenance")
+        assert refused.status == 412 and b"bucket solo" in refused.body, refused.body
+
+
 def test_maintenance_is_refused_while_it_would_cost_too_much(tmp_path):
     with Cluster(tmp_path, 4, *HEAL_SOON) as cluster:
         objects = fill(cluster, copies="copies=3")

@@ -214,3 +214,12 @@ def test_a_cluster_that_was_killed_whole_has_everything_again(tmp_path):
         objects.check_all(cluster.nodes, ranged=False)
         assert [node.get("/box/0").status for node in cluster.nodes] == [404] * 3
         assert [node.keys("box") for node in cluster.nodes] == [objects.keys("box")] * 3
+
+
+def test_a_registry_that_is_gone_is_out_of_reach_and_no_missing_object(tmp_path):
+    with Cluster(tmp_path, 1) as cluster:
+        (tmp_path / "registry").rename(tmp_path / "elsewhere")
+        answer = cluster.nodes[0].ask("PUT", "/bucket")
+        assert answer.status == 503 and b"registry is gone" in answer.body, answer.body
+        (tmp_path / "elsewhere").rename(tmp_path / "registry")
+        wait_until(lambda: cluster.nodes[0].ask("PUT", "/bucket").status == 200, "never back")
