@@ -173,29 +173,27 @@ Result<std::string> find_node(const cluster::Map& map, const Json& wanted) {
 }
 
 // A node that drains and lives must be empty: what it holds may be nowhere else. One that is away is lost.
-Status check_removable(const JoinedCluster& joined, const Json& wanted) {
-  const auto map = joined.member.map();
-  const cluster::MapNode* node = map->find_node(MR_TRY(find_node(*map, wanted)));
-  if (node == nullptr || node->state != cluster::NodeState::kDraining) return {};
-  const std::map<uint32_t, cluster::Progress> told = ask_progress(joined, *map);
-  const auto progress = told.find(node->number);
+Status check_removable(const JoinedCluster& joined, const cluster::Map& map, const cluster::MapNode& node) {
+  if (node.state != cluster::NodeState::kDraining) return {};
+  const std::map<uint32_t, cluster::Progress> told = ask_progress(joined, map);
+  const auto progress = told.find(node.number);
   if (progress == told.end())
-    return make_error(Code::kUnavailable, "node {} drains and does not answer: is it empty?", node->number)
+    return make_error(Code::kUnavailable, "node {} drains and does not answer: is it empty?", node.number)
         .with_hint(
             "ask again; if it is lost, the map calls it away in some seconds, and it can be removed then");
-  if (progress->second.clean == map->epoch() && progress->second.held == 0) return {};
+  if (progress->second.clean == map.epoch() && progress->second.held == 0) return {};
   return make_error(Code::kInvalid,
                     "node {} drains and is not empty yet: {} slices were there when it last looked",
-                    node->number, progress->second.held)
+                    node.number, progress->second.held)
       .with_hint(
           "wait until millrace cluster status says that it is empty; if its drives are lost, stop it first");
 }
 
 Result<Json> change_node(const JoinedCluster& joined, const std::string& action, const Json& wanted) {
-  if (action == "remove") MR_TRY(check_removable(joined, wanted));
   const auto change = [&](const cluster::Map& map) -> cluster::Changed {
     const std::string id = MR_TRY(find_node(map, wanted));
     if (action == "drain") return cluster::with_drained(map, id, wall_ms());
+    MR_TRY(check_removable(joined, map, *map.find_node(id)));
     return cluster::with_removed(map, id, wall_ms());
   };
   const cluster::KnownMap changed = MR_TRY(cluster::change_map(joined.registry, change));
