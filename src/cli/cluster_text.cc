@@ -109,6 +109,31 @@ std::string problem_text(const Json& node) {
                      node.at("number").get<uint32_t>(), number_of(node, "failures"), problem);
 }
 
+// Nodes that serve, and that the node that was asked passes over where it can.
+std::string grey_text(const Json& cluster) {
+  std::string text;
+  for (const Json& peer : cluster.at("peers")) {
+    const std::string why = text_of(peer, "grey");
+    const auto is_it = [&](const Json& node) {
+      return node.at("number") == peer.at("number") && text_of(node, "state") == "serving";
+    };
+    if (why.empty() || !std::ranges::any_of(cluster.at("nodes"), is_it)) continue;
+    text += fmt::format(
+        "node {} serves badly: {} (asked by node {}). Others are read first; look at its machine, its drives "
+        "and its network\n",
+        peer.at("number").get<uint32_t>(), why, cluster.at("self").get<uint32_t>());
+  }
+  return text;
+}
+
+std::string damage_text(const Json& node) {
+  const uint64_t damaged = number_of(node, "damaged_slices");
+  if (damaged == 0) return "";
+  return fmt::format("node {} has {} damaged {} to be made again: GET http://{}/-/scrub names them\n",
+                     node.at("number").get<uint32_t>(), damaged, damaged == 1 ? "slice" : "slices",
+                     text_of(node, "address"));
+}
+
 // Whether a walk by the newest map has counted what the node holds.
 bool is_counted(const Json& cluster, const Json& node) {
   return number_of(node, "clean") == cluster.at("epoch").get<uint64_t>();
@@ -158,8 +183,9 @@ std::string cluster_text(const Json& cluster, int64_t now_ms) {
     rows.push_back({fmt::format("{}{}", node.at("number").get<uint32_t>(), leads ? " (leads)" : ""),
                     text_of(node, "address"), or_dash(text_of(node, "zone")), state,
                     or_dash(age(node, now_ms)), drives_text(node.at("drives")), answers_text(cluster, node)});
-    todo += advice(cluster, node, now_ms) + drive_advice(node) + problem_text(node);
+    todo += advice(cluster, node, now_ms) + drive_advice(node) + damage_text(node) + problem_text(node);
   }
+  todo += grey_text(cluster);
   const Json& leader = cluster.at("led_by");
   std::string text = fmt::format(
       "cluster {}  epoch {}  {}{}\n", text_of(cluster, "cluster"), cluster.at("epoch").get<uint32_t>(),

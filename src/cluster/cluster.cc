@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/clock.h"
 #include "cluster/reasons.h"
+#include "cluster/slice_repair.h"
 #include "net/digest.h"
 #include "store/on_workers.h"
 
@@ -26,6 +28,13 @@ Cluster::Cluster(Surroundings around, store::Slices& slices, Workers& workers, B
                }),
       builder_(*this) {}
 
+Cluster::~Cluster() = default;
+
+void Cluster::start_repairing(Log& log) {
+  repair_ = std::make_unique<SliceRepair>(*this, log);
+  repair_->start();
+}
+
 void Cluster::start_walking(const WalkerOptions& options, const MenderOptions& mending) {
   around_.strand.post([this, options, mending] {
     protocol_.mender().set_builder(builder_, mending);
@@ -35,6 +44,8 @@ void Cluster::start_walking(const WalkerOptions& options, const MenderOptions& m
 }
 
 void Cluster::stop_building() {
+  builder_.give_up();
+  if (repair_) repair_->stop();
   builder_.stop();
   service_.stop();
 }
@@ -76,6 +87,10 @@ void Cluster::handle(Request request, Done<Reply> done) {
 Progress Cluster::progress() const {
   Progress progress = protocol_.walker().progress();
   protocol_.mender().add_counts(progress);
+  if (repair_) {
+    progress.damaged = repair_->waiting();
+    progress.repaired = repair_->repaired();
+  }
   return progress;
 }
 
@@ -139,6 +154,13 @@ uint32_t Cluster::node_of(DriveId drive) const {
   const auto maps = around_.membership.maps();
   const MapNode* node = maps->back()->node_of(drive);
   return node == nullptr ? 0 : node->number;
+}
+
+bool Cluster::is_prompt(DriveId drive) const {
+  const auto maps = around_.membership.maps();
+  const MapNode* node = maps->back()->node_of(drive);
+  return node != nullptr && maps->back()->is_alive(drive) && !around_.peers.is_grey(node->number) &&
+         !read_counts_.drives.is_grey(drive, steady_us());
 }
 
 }  // namespace millrace::cluster

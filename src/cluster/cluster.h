@@ -13,7 +13,9 @@
 
 #include "base/blocks.h"
 #include "base/buffer.h"
+#include "base/log.h"
 #include "base/workers.h"
+#include "cluster/answer_times.h"
 #include "cluster/message.h"
 #include "cluster/peers.h"
 #include "cluster/protocol.h"
@@ -30,6 +32,7 @@ struct ReadCounts {
   std::atomic<uint64_t> degraded = 0;
   std::atomic<uint64_t> hedged = 0;  // stretches for which other slices were read because a holder was slow
   UsualTime slices{20'000};          // that a holder takes for a stretch of its slice
+  AnswerTimes drives{{2'000'000, 100'000}};  // the same by drive, this node's own too
 };
 
 // What PUTs under way may hold: the cells that they fill, and those that are on their way to holders.
@@ -38,11 +41,14 @@ struct StripeMemory {
   std::atomic<size_t> waiting = 0;  // PUTs that have to wait for theirs
 };
 
+class SliceRepair;
+
 class Cluster {
  public:
   // All of them outlive it; `workers` wait for drives. `refresh` reads buckets and settings again; it blocks.
   Cluster(Surroundings around, store::Slices& slices, Workers& workers, Blocks blocks,
           std::function<Status()> refresh);
+  ~Cluster();
 
   void handle(Request request, Done<Reply> done);
   // `done` on the strand, or on a worker where this node answers itself.
@@ -63,12 +69,16 @@ class Cluster {
 
   // Begins to heal, move and tidy.
   void start_walking(const WalkerOptions& options, const MenderOptions& mending);
+  // Begins to make slices again that are found damaged. Before start_walking().
+  void start_repairing(Log& log);
   // Slices that are being made are given up, and nothing is verified any more.
   void stop_building();
   // Makes a slice again, in the place of one that is missing or damaged. `done` on the strand.
   void rebuild(SliceBuilder::Order order, Done<uint64_t> done);
-  // What this node's walks found and mended.
+  // What this node's walks found and mended, and what was repaired.
   Progress progress() const;
+  // Null before start_repairing().
+  const SliceRepair* repairs() const { return repair_.get(); }
   // Work that a builder finished, on the strand.
   void post(std::function<void()> work) { around_.strand.post(std::move(work)); }
 
@@ -86,6 +96,8 @@ class Cluster {
   uint32_t node_of(DriveId drive) const;
   // It serves, by the newest map.
   bool is_alive(DriveId drive) const { return around_.membership.maps()->back()->is_alive(drive); }
+  // And neither its node nor itself answers much later than others do.
+  bool is_prompt(DriveId drive) const;
   bool is_own(DriveId drive) const { return node_of(drive) == around_.membership.self(); }
 
  private:
@@ -103,6 +115,7 @@ class Cluster {
   Protocol protocol_;
   SliceService service_;
   ClusterSliceBuilder builder_;
+  std::unique_ptr<SliceRepair> repair_;
 };
 
 }  // namespace millrace::cluster

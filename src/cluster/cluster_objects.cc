@@ -146,8 +146,9 @@ struct ClusterObjects::SmallRead {
   FoundObject found;
   unsigned turn = 0;  // how often the object was looked up before
   Done<store::ObjectPointer> done;
-  size_t slot = 0;
-  bool replaced = false;  // a holder answered that it has these bytes no more
+  std::vector<DriveId> holders = {};  // those that answer soon first
+  size_t slot = 0;                    // of them
+  bool replaced = false;              // a holder answered that it has these bytes no more
 };
 
 void ClusterObjects::get_object(const ObjectName& name, Done<store::ObjectPointer> done, unsigned turn) {
@@ -170,13 +171,17 @@ void ClusterObjects::show(const ObjectName& name, FoundObject found, Done<store:
 void ClusterObjects::fetch_small(const std::shared_ptr<SmallRead>& read) {
   constexpr unsigned kMostTurns = 20;  // each was lost to a write that came between
   const store::Spread& spread = read->found.record.spread;
-  if (read->slot >= spread.holders.size()) {
+  if (read->slot == 0) {
+    read->holders = spread.holders;
+    std::ranges::partition(read->holders, [&](DriveId drive) { return cluster_.is_prompt(drive); });
+  }
+  if (read->slot >= read->holders.size()) {
     if (read->replaced && read->turn < kMostTurns) return get_object(read->name, read->done, read->turn + 1);
     return read->done(
         make_error(Code::kUnavailable, "{}/{}: no holder told its bytes", read->name.bucket, read->name.key));
   }
   const auto maps = cluster_.membership().maps();
-  const DriveId drive = spread.holders[read->slot++];
+  const DriveId drive = read->holders[read->slot++];
   StateRequest request{StateRequest::Purpose::kPeek, maps->back()->epoch(), read->name, {drive}};
   cluster_.call(cluster_.node_of(drive), std::move(request), [this, read](Result<Reply> reply) {
     const auto* told = reply ? std::get_if<StateReply>(&*reply) : nullptr;

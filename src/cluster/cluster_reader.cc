@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "base/snapshot.h"
+#include "cluster/race.h"
 #include "cluster/slice_shelf.h"
 #include "cluster/stripe.h"
 #include "store/waiting.h"
@@ -111,22 +112,48 @@ class ReaderState : public std::enable_shared_from_this<ReaderState> {
   }
   bool is_own(unsigned slot) const { return std::ranges::find(own_, slot) != own_.end(); }
 
+  // From this node's own drive; from others where that is slow or fails.
   void prepare_local(const Layout::Stretch& stretch, Done<store::Extent> done) {
-    const auto kept = std::make_shared<Done<store::Extent>>(std::move(done));
-    const bool taken = cluster_.workers().submit([self = shared_from_this(), stretch, kept] {
-      const auto slice = self->cluster_.slices().get(
-          slice_name(self->spread_.write_id, stretch.slot, self->spread_.holders[stretch.slot]));
-      if (!slice) return self->recover(stretch, slice.error().copy(), *kept);
+    const DriveId drive = spread_.holders[stretch.slot];
+    if (passes_over(drive)) {
+      if (wants_probe(drive)) read_local(stretch, [](const Result<store::Extent>&) {});
+      return recover(stretch, make_error(Code::kUnavailable, "this node's drive is slow"), done);
+    }
+    const auto race = std::make_shared<Race<store::Extent>>(std::move(done));
+    read_local(stretch, [self = shared_from_this(), stretch, race](Result<store::Extent> brought) {
+      if (!brought && race->hedge())
+        self->recover(stretch, brought.error().copy(),
+                      [race](Result<store::Extent> rebuilt) { race->end(std::move(rebuilt)); });
+      race->end(std::move(brought));
+    });
+    hedge_later(stretch, race, [race](Result<Bytes> bytes) { race->end(in_buffer(std::move(bytes))); });
+  }
+
+  // Counts how long the drive takes.
+  void read_local(const Layout::Stretch& stretch, Done<store::Extent> done) {
+    const DriveId drive = spread_.holders[stretch.slot];
+    const uint64_t began_us = steady_us();
+    cluster_.read_counts().drives.begin(drive, began_us);
+    const auto end = [self = shared_from_this(), drive, began_us,
+                      done = std::move(done)](Result<store::Extent> brought) {
+      self->note_drive(drive, began_us);
+      done(std::move(brought));
+    };
+    const bool taken = cluster_.workers().submit([self = shared_from_this(), stretch, drive, end] {
+      const auto slice = self->cluster_.slices().get(slice_name(self->spread_.write_id, stretch.slot, drive));
+      if (!slice) return end(slice.error().copy());
       // The end of an object may be a few bytes, which lie in the drive's index.
       if ((*slice)->is_inline())
-        return (*kept)(in_buffer(Bytes((*slice)->inline_bytes().substr(stretch.offset, stretch.size))));
-      self->open_local(stretch.slot, *slice)
-          ->prepare(stretch.offset, stretch.size, [self, stretch, kept](Result<store::Extent> brought) {
-            if (brought) return (*kept)(std::move(brought));
-            self->recover(stretch, brought.take_error(), *kept);
-          });
+        return end(in_buffer(Bytes((*slice)->inline_bytes().substr(stretch.offset, stretch.size))));
+      self->open_local(stretch.slot, *slice)->prepare(stretch.offset, stretch.size, end);
     });
-    if (!taken) (*kept)(make_error(Code::kUnavailable, "too many calls are waiting for the drives"));
+    if (!taken) end(make_error(Code::kUnavailable, "too many calls are waiting for the drives"));
+  }
+
+  // An error is an answer too: what is wrong with one slice says nothing about the drive's others. Silence
+  // ends as an answer that took long.
+  void note_drive(DriveId drive, uint64_t began_us) {
+    cluster_.read_counts().drives.end(drive, began_us, steady_us(), AnswerTimes::Outcome::kAnswered);
   }
 
   std::shared_ptr<store::Reader> open_local(unsigned slot, const store::ObjectPointer& slice) {
@@ -179,49 +206,19 @@ class ReaderState : public std::enable_shared_from_this<ReaderState> {
     if (waiting) waiting(std::move(outcome));
   }
 
-  // A stretch that may come from two sides: from its holder, and from others if that one is slow.
-  struct Race {
-    Mutex mutex;
-    unsigned runners MR_GUARDED_BY(mutex) = 1;
-    bool hedged MR_GUARDED_BY(mutex) = false;
-    Done<Bytes> done MR_GUARDED_BY(mutex);
-
-    // The first that has the bytes is the answer; an error only if nobody is left.
-    void end(Result<Bytes> bytes) {
-      Done<Bytes> answer;
-      {
-        const MutexLock lock(mutex);
-        --runners;
-        if (bytes || runners == 0) answer = std::exchange(done, nullptr);
-      }
-      if (answer) answer(std::move(bytes));
-    }
-    // Whether others are to be read now.
-    bool hedge() {
-      const MutexLock lock(mutex);
-      if (!done || std::exchange(hedged, true)) return false;
-      ++runners;
-      return true;
-    }
-  };
-
   // The bytes of a stretch, from its holder or, if that fails or is slow, from others.
   void fetch(const Layout::Stretch& stretch, Done<Bytes> done) {
     if (!relayed_.exchange(true)) ++cluster_.read_counts().relayed;
-    const bool others = spread_.holders.size() > spread_.k;
     const DriveId holder = find_holder(stretch.slot);
-    if (others && !cluster_.is_alive(holder)) {
+    const SliceRange range{stretch.slot, stretch.offset, stretch.size};
+    if (passes_over(holder)) {
       count_degraded();
-      return rebuild(stretch, make_error(Code::kUnavailable, "a holder is away"), std::move(done));
+      if (wants_probe(holder)) ask_holder(range, [](const Result<Bytes>&) {});
+      return rebuild(stretch, make_error(Code::kUnavailable, "a holder is away or slow"), std::move(done));
     }
-    const auto race = std::make_shared<Race>();
-    {
-      const MutexLock lock(race->mutex);
-      race->done = std::move(done);
-    }
+    const auto race = std::make_shared<Race<Bytes>>(std::move(done));
     const uint64_t began_us = steady_us();
-    read_slice({stretch.slot, stretch.offset, stretch.size}, [self = shared_from_this(), stretch, race,
-                                                              began_us](Result<Bytes> bytes) {
+    read_slice(range, [self = shared_from_this(), stretch, race, began_us](Result<Bytes> bytes) {
       self->cluster_.read_counts().slices.note(steady_us() - began_us);
       if (bytes && bytes->size() == stretch.size) return race->end(std::move(bytes));
       Error error = bytes ? make_error(Code::kCorrupt, "a slice is too short") : bytes.take_error();
@@ -232,13 +229,27 @@ class ReaderState : public std::enable_shared_from_this<ReaderState> {
       }
       race->end(std::move(error));
     });
-    if (!others) return;  // nobody else has it
-    cluster_.after(hedge_after_us(), [weak = weak_from_this(), stretch, race] {
+    hedge_later(stretch, race, [race](Result<Bytes> rebuilt) { race->end(std::move(rebuilt)); });
+  }
+
+  // There are others to be read, and this one answers later than they do, or not at all.
+  bool passes_over(DriveId holder) const { return has_others() && !cluster_.is_prompt(holder); }
+  bool has_others() const { return spread_.holders.size() > spread_.k; }
+
+  // It serves: whether it is prompt again is found out beside the reading from others.
+  bool wants_probe(DriveId holder) {
+    return cluster_.is_alive(holder) && cluster_.read_counts().drives.take_probe(holder, steady_us());
+  }
+
+  // Reads others too if the race is not over by then.
+  template <typename T>
+  void hedge_later(const Layout::Stretch& stretch, const std::shared_ptr<Race<T>>& race, Done<Bytes> done) {
+    if (!has_others()) return;
+    cluster_.after(hedge_after_us(), [weak = weak_from_this(), stretch, race, done = std::move(done)] {
       const auto self = weak.lock();
       if (self == nullptr || !race->hedge()) return;
       ++self->cluster_.read_counts().hedged;
-      self->rebuild(stretch, make_error(Code::kUnavailable, "a holder is slow"),
-                    [race](Result<Bytes> rebuilt) { race->end(std::move(rebuilt)); });
+      self->rebuild(stretch, make_error(Code::kUnavailable, "a holder is slow"), done);
     });
   }
 
@@ -309,12 +320,17 @@ class ReaderState : public std::enable_shared_from_this<ReaderState> {
     if (node == 0) return done(make_error(Code::kUnavailable, "the node of a slice is not in the map"));
     ReadRequest request{drive, spread_.write_id, static_cast<uint8_t>(range.slot), range.offset,
                         static_cast<uint32_t>(range.size)};
-    cluster_.call(node, std::move(request), [done = std::move(done)](Result<Reply> reply) {
-      if (!reply) return done(reply.take_error());
-      auto* bytes = std::get_if<BytesReply>(&*reply);
-      if (bytes == nullptr) return done(make_error(Code::kCorrupt, "a holder answered nonsense"));
-      done(std::move(bytes->bytes));
-    });
+    const uint64_t began_us = steady_us();
+    cluster_.read_counts().drives.begin(drive, began_us);
+    cluster_.call(node, std::move(request),
+                  [self = shared_from_this(), drive, began_us, done = std::move(done)](Result<Reply> reply) {
+                    self->note_drive(drive, began_us);
+                    if (!reply) return done(reply.take_error());
+                    auto* bytes = std::get_if<BytesReply>(&*reply);
+                    if (bytes == nullptr)
+                      return done(make_error(Code::kCorrupt, "a holder answered nonsense"));
+                    done(std::move(bytes->bytes));
+                  });
   }
 
   // A stretch that its holder does not give: another copy of it, or k other slices that bring it back.
@@ -357,9 +373,12 @@ class ReaderState : public std::enable_shared_from_this<ReaderState> {
                                     std::optional<unsigned> without) const {
     std::vector<unsigned> slots;
     const auto known = static_cast<unsigned>(std::min(holders.size(), spread_.holders.size()));
-    for (const bool alive : {false, true}) {
+    const auto worth = [&](unsigned slot) {
+      return (cluster_.is_alive(holders[slot]) ? 1 : 0) + (cluster_.is_prompt(holders[slot]) ? 1 : 0);
+    };
+    for (const int wanted : {0, 1, 2}) {
       for (unsigned slot = known; slot-- > 0;) {
-        if (slot != without && cluster_.is_alive(holders[slot]) == alive) slots.push_back(slot);
+        if (slot != without && worth(slot) == wanted) slots.push_back(slot);
       }
     }
     return slots;

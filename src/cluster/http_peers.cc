@@ -1,6 +1,8 @@
 // Sends messages to other nodes and brings their answers to the strand.
 #include "cluster/http_peers.h"
 
+#include <algorithm>
+
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/text.h"
@@ -11,9 +13,7 @@ namespace millrace::cluster {
 
 namespace {
 
-constexpr double kNewestShare = 1.0 / 8;  // of an answer in the mean
 constexpr uint64_t kMaxRefusalShown = 512;
-constexpr uint64_t kFailingUs = 5'000'000;  // a node that did not answer is not named to clients
 
 net::ClientOptions client_options(const HttpPeersOptions& options) {
   net::ClientOptions client;
@@ -27,6 +27,11 @@ net::ClientOptions client_options(const HttpPeersOptions& options) {
 
 bool is_for_home(const Request& request) {
   return std::holds_alternative<CommitRequest>(request) || std::holds_alternative<FindRequest>(request);
+}
+
+// Its answer waits for the node and its drives alone, and is small.
+bool is_quick(const Request& request) {
+  return std::holds_alternative<StateRequest>(request) || std::holds_alternative<ProgressRequest>(request);
 }
 
 // Whatever happened between two nodes, the outcome of the message is not known.
@@ -54,6 +59,7 @@ struct HttpPeers::Channel {
 struct HttpPeers::Message {
   uint32_t node = 0;
   ChannelKind channel = ChannelKind::kHome;
+  bool quick = false;  // it tells how soon the node answers
   net::Url url;
   Request request;   // of a large message: it is encoded on the thread that sends it
   WireMessage body;  // of others
@@ -132,9 +138,11 @@ void HttpPeers::call(uint32_t node, Request request, Done<Reply> done) {
   message->began_us = steady_us();
   message->until_us = message->began_us + options_.timeouts_us[request.index()];
   message->done = std::move(done);
+  message->quick = is_quick(request);
+  if (message->quick) times_.begin(node, message->began_us);
   auto url = find_url(node);
   if (!url) {
-    count(*message, false);
+    count(*message, AnswerTimes::Outcome::kFailed);
     answer_on_strand(*message, url.take_error());
     return;
   }
@@ -186,7 +194,7 @@ net::Task<Result<Reply>> HttpPeers::exchange(Channel& channel, const Message& me
   Result<Bytes> body = Bytes();
   if (response) body = co_await response->read_all(blocks_, kMaxPeerMessage);
   if (!response || !body) {
-    count(message, false);
+    count(message, AnswerTimes::Outcome::kFailed);
     if (scope.is_cancelled()) {
       const uint64_t given_ms = (message.until_us - message.began_us) / 1000;
       co_return no_answer(fmt::format("no answer from {} within {} ms", message.url.text(), given_ms))
@@ -199,7 +207,7 @@ net::Task<Result<Reply>> HttpPeers::exchange(Channel& channel, const Message& me
   const std::string* const sealed = response->find_header(kSealHeader);
   Status checked =
       channel.sealer.check_reply(seal, sealed == nullptr ? "" : *sealed, response->status(), *body);
-  count(message, checked.has_value());
+  count(message, checked ? AnswerTimes::Outcome::kAnswered : AnswerTimes::Outcome::kFailed);
   const auto shown = [&] { return printable(trim(body->view(), "\r\n "), kMaxRefusalShown); };
   if (!checked && response->status() != 200)
     co_return no_answer(fmt::format("it refused, {}: {}", response->status(), shown())).within(within());
@@ -212,34 +220,40 @@ net::Task<Result<Reply>> HttpPeers::exchange(Channel& channel, const Message& me
   co_return decode_reply(*body);
 }
 
-void HttpPeers::count(const Message& message, bool answered) {
-  const auto took_us = static_cast<double>(steady_us() - message.began_us);
+void HttpPeers::count(const Message& message, AnswerTimes::Outcome outcome) {
+  if (message.quick) times_.end(message.node, message.began_us, steady_us(), outcome);
   const MutexLock lock(mutex_);
-  Reading& reading = readings_[message.node];
-  reading.node = message.node;
-  if (!answered) {
-    ++reading.failures;
-    reading.failed_us = steady_us();
-    return;
-  }
-  ++reading.answers;
-  reading.failed_us = 0;
-  if (message.channel == ChannelKind::kLarge) return;
-  const bool first = reading.mean_answer_us == 0.0;
-  reading.mean_answer_us += (took_us - reading.mean_answer_us) * (first ? 1.0 : kNewestShare);
+  Counts& counts = counts_[message.node];
+  ++(outcome == AnswerTimes::Outcome::kAnswered ? counts.answers : counts.failures);
 }
 
-bool HttpPeers::answers(uint32_t node) const {
-  const MutexLock lock(mutex_);
-  const auto found = readings_.find(node);
-  if (found == readings_.end() || found->second.failed_us == 0) return true;
-  return steady_us() - found->second.failed_us > kFailingUs;
+bool HttpPeers::is_grey(uint32_t node) const {
+  return times_.is_grey(node, steady_us());
+}
+
+void HttpPeers::start_pings() {
+  strand_.after(kPingUs, [this] { ping(); });
+}
+
+void HttpPeers::ping() {
+  const std::shared_ptr<const Maps> maps = membership_.maps();
+  std::vector<uint32_t> others;
+  for (const MapNode& node : maps->back()->nodes()) {
+    if (node.is_alive() && node.number != membership_.self()) others.push_back(node.number);
+  }
+  for (size_t i = 0; i < std::min(others.size(), kMostPings); ++i)
+    call(others[ping_turn_++ % others.size()], ProgressRequest{}, [](Result<Reply>) {});
+  start_pings();
 }
 
 std::vector<HttpPeers::Reading> HttpPeers::read() const {
-  const MutexLock lock(mutex_);
   std::vector<Reading> readings;
-  for (const auto& [node, reading] : readings_) readings.push_back(reading);
+  {
+    const MutexLock lock(mutex_);
+    for (const auto& [node, counts] : counts_)
+      readings.push_back({node, counts.answers, counts.failures, {}});
+  }
+  for (Reading& reading : readings) reading.times = times_.read(reading.node, steady_us());
   return readings;
 }
 

@@ -22,6 +22,7 @@
 
 #include "base/blocks.h"
 #include "base/mutex.h"
+#include "cluster/answer_times.h"
 #include "cluster/loop_strand.h"
 #include "cluster/message.h"
 #include "cluster/peer_seal.h"
@@ -54,18 +55,20 @@ class HttpPeers final : public Peers {
   ~HttpPeers() override;
 
   void call(uint32_t node, Request request, Done<Reply> done) override;
+  // By messages that wait for nobody else.
+  bool is_grey(uint32_t node) const override;
+  // Asks every other node something small twice a second, so that a grey one is known before somebody needs
+  // it.
+  void start_pings();
 
   // How the others answer; any thread.
   struct Reading {
     uint32_t node = 0;
     uint64_t answers = 0;
-    uint64_t failures = 0;        // no answer, or none from a node of the cluster
-    uint64_t failed_us = 0;       // when the last message failed; 0: it was answered
-    double mean_answer_us = 0.0;  // of messages that are not large; the last eight or so count most
+    uint64_t failures = 0;  // no answer, or none from a node of the cluster
+    AnswerTimes::Reading times;
   };
   std::vector<Reading> read() const;
-  // False for some seconds after a message that was not answered, unless a later one was.
-  bool answers(uint32_t node) const;
 
  private:
   enum class ChannelKind : uint8_t { kHome, kHolder, kLarge };
@@ -78,7 +81,11 @@ class HttpPeers final : public Peers {
   net::Task<void> deliver(Channel& channel, std::shared_ptr<Message> message);
   net::Task<Result<Reply>> exchange(Channel& channel, const Message& message);
   void answer_on_strand(Message& message, Result<Reply> answer);
-  void count(const Message& message, bool answered);
+  void count(const Message& message, AnswerTimes::Outcome outcome);
+  void ping();
+
+  static constexpr uint64_t kPingUs = 500'000;
+  static constexpr size_t kMostPings = 16;  // at once; of more nodes each has its turn
 
   LoopStrand& strand_;
   const Membership& membership_;
@@ -90,8 +97,14 @@ class HttpPeers final : public Peers {
   std::array<std::unique_ptr<Channel>, 3> channels_;
   std::unique_ptr<BulkLoop> bulk_;
 
+  AnswerTimes times_{AnswerTimes::Limits{}};
+  size_t ping_turn_ = 0;  // on the strand
+  struct Counts {
+    uint64_t answers = 0;
+    uint64_t failures = 0;
+  };
   mutable Mutex mutex_;
-  std::map<uint32_t, Reading> readings_ MR_GUARDED_BY(mutex_);
+  std::map<uint32_t, Counts> counts_ MR_GUARDED_BY(mutex_);
 };
 
 }  // namespace millrace::cluster

@@ -232,15 +232,19 @@ TEST(HttpPeersTest, APeerThatIsNotThereIsAFailureThatIsCounted) {
   EXPECT_HAS(no_answer_in(sender.ask(3), &kNotDelivered), "asking node 3");
   number_in(sender.ask(2));
   number_in(sender.ask(2));
+  EXPECT_TRUE(sender.ask(2, ProgressRequest{}));
+  EXPECT_FALSE(sender.ask(3, ProgressRequest{}));
   const auto readings = sender.peers.read();
   ASSERT_EQ(readings.size(), 2u);
   EXPECT_EQ(readings[0].node, 2u);
-  EXPECT_EQ(readings[0].answers, 2u);
+  EXPECT_EQ(readings[0].answers, 3u);
   EXPECT_EQ(readings[0].failures, 0u);
-  EXPECT_GT(readings[0].mean_answer_us, 0.0);
+  EXPECT_GT(readings[0].times.mean_us, 0u);
+  EXPECT_FALSE(sender.peers.is_grey(2));
   EXPECT_EQ(readings[1].node, 3u);
   EXPECT_EQ(readings[1].answers, 0u);
-  EXPECT_EQ(readings[1].failures, 1u);
+  EXPECT_EQ(readings[1].failures, 2u);
+  EXPECT_TRUE(sender.peers.is_grey(3));
 }
 
 std::string address_of(const ScriptServer& server) {

@@ -492,7 +492,9 @@ constexpr uint64_t Progress::* kProgressNumbers[] = {&Progress::rows,
                                                      &Progress::built_bytes,
                                                      &Progress::bytes_per_second,
                                                      &Progress::forgotten,
-                                                     &Progress::under_way};
+                                                     &Progress::under_way,
+                                                     &Progress::damaged,
+                                                     &Progress::repaired};
 
 void encode(Encoder& out, const ProgressReply& reply) {
   out.u32(reply.progress.clean);

@@ -39,6 +39,8 @@ class Peers {
   virtual ~Peers() = default;
   // `done` is called once, on the strand, after call() returned; kUnavailable where no answer came in time.
   virtual void call(uint32_t node, Request request, Done<Reply> done) = 0;
+  // It serves, and answers so late or so rarely that others are asked first where there is a choice.
+  virtual bool is_grey(uint32_t) const { return false; }
 };
 
 // What this node knows of the cluster.

@@ -27,6 +27,8 @@ struct Progress {
   uint64_t bytes_per_second = 0;  // of building, lately
   uint64_t forgotten = 0;         // rows in wrong places, and tombstones
   uint64_t under_way = 0;         // keys
+  uint64_t damaged = 0;           // slices on this node's drives that wait to be made again
+  uint64_t repaired = 0;          // damaged slices that were made again
 
   bool operator==(const Progress&) const = default;
 };

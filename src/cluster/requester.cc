@@ -82,11 +82,15 @@ void Requester::peek(std::shared_ptr<Finding> finding) {
   finding->wanted = redundancy->k;
   finding->left = place_object(*finding->maps->back(), finding->name, membership_);
   const Map& map = *finding->maps->back();
-  // Other nodes in any order, so that no holder gets all readers; this node's own drives first.
+  // Other nodes in any order, so that no holder gets all readers; this node's own drives first, grey nodes
+  // last.
   for (size_t i = finding->left.size(); i > 1; --i)
     std::swap(finding->left[i - 1], finding->left[strand_.random() % i]);
-  std::ranges::partition(finding->left,
-                         [&](DriveId drive) { return map.node_of(drive)->number != membership_.self(); });
+  const auto worth = [&](DriveId drive) {
+    const uint32_t node = map.node_of(drive)->number;
+    return node == membership_.self() ? 2 : peers_.is_grey(node) ? 0 : 1;
+  };
+  std::ranges::sort(finding->left, {}, worth);
   const size_t first = std::min(finding->wanted, finding->left.size());
   if (first < finding->wanted) return ask_home(finding);
   for (size_t i = 0; i < first; ++i) peek_next(finding);

@@ -142,7 +142,7 @@ void ClusterSliceBuilder::run(std::function<Result<uint64_t>()> work, Done<uint6
 }
 
 void ClusterSliceBuilder::stop() {
-  stopping_ = true;
+  give_up();
   workers_.stop();
 }
 

@@ -21,7 +21,9 @@ class ClusterSliceBuilder final : public SliceBuilder {
 
   void build(Order order, Done<uint64_t> done) override;
   void recode(const ObjectName& name, const store::Record& record, Done<uint64_t> done) override;
-  // Gives up those under way.
+  // Those under way and all later ones are answered with an error soon.
+  void give_up() { stopping_ = true; }
+  // Waits for those under way.
   void stop();
 
  private:

@@ -57,8 +57,8 @@ Json drives_json(store::Drives& drives) {
   return list;
 }
 
-Json scrub_json(store::Drives& drives) {
-  const store::ScrubStatus scrub = drives.scrub_status();
+Json scrub_json(const Administered& parts) {
+  const store::ScrubStatus scrub = parts.store.drives().scrub_status();
   Json damaged = Json::array();
   for (const store::Damage& damage : scrub.found) {
     damaged.push_back({{"bucket", damage.bucket},
@@ -67,13 +67,15 @@ Json scrub_json(store::Drives& drives) {
                        {"block", damage.block},
                        {"what", damage.what}});
   }
-  return {{"running", scrub.running},
-          {"cycles", scrub.cycles},
-          {"bytes_done", scrub.bytes_done},
-          {"bytes_total", scrub.bytes_total},
-          {"objects_done", scrub.objects_done},
-          {"damaged", scrub.damaged},
-          {"found", damaged}};
+  Json json = {{"running", scrub.running},
+               {"cycles", scrub.cycles},
+               {"bytes_done", scrub.bytes_done},
+               {"bytes_total", scrub.bytes_total},
+               {"objects_done", scrub.objects_done},
+               {"damaged", scrub.damaged},
+               {"found", damaged}};
+  if (parts.cluster) json["repaired"] = repairs_json(*parts.cluster);
+  return json;
 }
 
 Json bucket_json(const store::Bucket& bucket) {
@@ -110,9 +112,10 @@ struct Uptime {
   uint64_t started_us;
 };
 
-Json status_json(store::LocalStore& store, store::Objects& objects, Uptime uptime) {
+Json status_json(const Administered& parts, Uptime uptime) {
+  store::LocalStore& store = parts.store;
   Json buckets = Json::array();
-  for (const auto& bucket : objects.buckets()) buckets.push_back(bucket->name);
+  for (const auto& bucket : parts.objects.buckets()) buckets.push_back(bucket->name);
   return {{"node", store.node_id()},
           {"uptime_seconds", (steady_us() - uptime.started_us) / 1'000'000},
           {"cpu_seconds", process_cpu_seconds()},
@@ -121,7 +124,7 @@ Json status_json(store::LocalStore& store, store::Objects& objects, Uptime uptim
           {"stopping", uptime.server.is_draining()},
           {"drives", drives_json(store.drives())},
           {"buckets", buckets},
-          {"scrub", scrub_json(store.drives())}};
+          {"scrub", scrub_json(parts)}};
 }
 
 Result<Json> parse_body(const std::string& text) {
@@ -260,13 +263,13 @@ net::Task<Status> NodeAdministration::look(Call& call, std::string_view what) {
     co_return co_await tell_cluster(call, what);
   std::function<Result<Json>()> work;
   if (what == "status") {
-    work = [&store, &objects, uptime = Uptime{*server_, started_us_}]() -> Result<Json> {
-      return status_json(store, objects, uptime);
+    work = [this, uptime = Uptime{*server_, started_us_}]() -> Result<Json> {
+      return status_json(parts_, uptime);
     };
   }
   if (what == "drives")
     work = [&store]() -> Result<Json> { return Json{{"drives", drives_json(store.drives())}}; };
-  if (what == "scrub") work = [&store]() -> Result<Json> { return scrub_json(store.drives()); };
+  if (what == "scrub") work = [this]() -> Result<Json> { return scrub_json(parts_); };
   if (what == "buckets") {
     work = [&objects]() -> Result<Json> {
       Json list = Json::array();
@@ -293,9 +296,9 @@ std::function<Result<Json>()> NodeAdministration::find_change(std::string_view w
   store::LocalStore& store = parts_.store;
   store::Objects& objects = parts_.objects;
   if (what == "scrub") {
-    return [&store]() -> Result<Json> {
-      store.drives().scrub_now();
-      return scrub_json(store.drives());
+    return [this]() -> Result<Json> {
+      parts_.store.drives().scrub_now();
+      return scrub_json(parts_);
     };
   }
   if (is_of_cluster(what)) {

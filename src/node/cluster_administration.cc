@@ -18,6 +18,7 @@
 #include "cluster/join_token.h"
 #include "cluster/map_changes.h"
 #include "cluster/needed.h"
+#include "cluster/slice_repair.h"
 #include "store/reasons.h"
 #include "store/waiting.h"
 
@@ -59,7 +60,9 @@ Json progress_json(const cluster::Progress& progress) {
                {"bytes_built", progress.built_bytes},
                {"bytes_per_second", progress.bytes_per_second},
                {"forgotten", progress.forgotten},
-               {"under_way", progress.under_way}};
+               {"under_way", progress.under_way},
+               {"damaged_slices", progress.damaged},
+               {"repaired_slices", progress.repaired}};
   if (!progress.problem.empty()) json["problem"] = progress.problem;
   return json;
 }
@@ -97,7 +100,8 @@ Json cluster_json_of(const JoinedCluster& joined, const cluster::Map& map) {
     peers.push_back({{"number", reading.node},
                      {"answers", reading.answers},
                      {"failures", reading.failures},
-                     {"mean_answer_us", static_cast<uint64_t>(reading.mean_answer_us)}});
+                     {"mean_answer_us", reading.times.mean_us},
+                     {"grey", cluster::why_grey(reading.times)}});
   }
   const uint32_t leader = member.leader();
   Json json = {{"cluster", map.cluster()},
@@ -274,6 +278,23 @@ Result<Json> where_json(const JoinedCluster& joined, const cluster::ObjectName& 
   json["home"] = map->home(name_hash(name.bucket, name.key));
   if (!record.upload.empty()) json["parts"] = MR_TRY(parts_json(joined, *map, name.bucket, record));
   return json;
+}
+
+Json repairs_json(const JoinedCluster& joined) {
+  Json list = Json::array();
+  const auto map = joined.member.map();
+  for (const cluster::SliceRepair::Repair& repair : joined.cluster.repairs()->recent()) {
+    Json json = {{"bucket", repair.name.bucket}, {"key", repair.name.key}};
+    const std::string_view of = cluster::real_bucket(repair.name.bucket);
+    if (of != repair.name.bucket) json["of_bucket"] = of;
+    json["slot"] = repair.slot;
+    json["block"] = repair.block;
+    json.update(drive_json(*map, repair.drive));
+    json["what"] = repair.what;
+    json["at"] = format_iso_date(repair.at_ms);
+    list.push_back(std::move(json));
+  }
+  return list;
 }
 
 Result<Json> change_cluster(const JoinedCluster& joined, const Json& request) {

@@ -29,6 +29,8 @@ struct JoinedCluster {
 nlohmann::ordered_json cluster_json(const JoinedCluster& joined);
 // What speaks against taking this node away now; nothing where all objects stay at their floor without it.
 Status check_maintenance(const JoinedCluster& joined);
+// The slices of this node that were made again because they were damaged, the newest last.
+nlohmann::ordered_json repairs_json(const JoinedCluster& joined);
 // A drive and its node as a person knows them; empty where no map has the drive any more.
 nlohmann::ordered_json drive_json(const cluster::Map& map, cluster::DriveId drive);
 // Which drives of which nodes hold the slices of an object.

@@ -218,7 +218,7 @@ Status ClusterPart::wire() {
       [this](const cluster::ObjectName& name, const store::Record& old) { sweep_->look_after(name, old); });
   objects_ = std::make_unique<cluster::ClusterObjects>(
       cluster::ClusterObjects::Links{*cluster_, *buckets_, callers_, *sweep_, store_.memory(),
-                                     [this](uint32_t node) { return peers_->answers(node); }});
+                                     [this](uint32_t node) { return !peers_->is_grey(node); }});
   service_ = std::make_unique<cluster::PeerService>(
       secret, member_->self(), store_.memory().documents,
       [this](cluster::Request request, store::Done<cluster::Reply> done) {
@@ -233,6 +233,8 @@ Status ClusterPart::wire() {
   key_watch_ = registry_->watch(std::string(kKeysEntry), [this] { reader_.wake(); });
   sweep_->start();
   objects_->start();
+  peers_->start_pings();
+  cluster_->start_repairing(log_);
   cluster::MenderOptions mending;
   mending.grace_us = config_.heal_after_seconds * 1'000'000;
   mending.share = static_cast<double>(config_.heal_share_percent) / 100.0;

@@ -122,6 +122,9 @@ void add_cluster(Families& families, const JoinedCluster& joined) {
   healed("moved_slices_total", "Slices that this node had made or moved", progress.built);
   healed("forgotten_total", "Entries of objects that lie elsewhere, and tombstones, that went",
          progress.forgotten);
+  gauge("damaged_slices", "Slices on this node's drives that wait to be made again",
+        static_cast<double>(progress.damaged));
+  healed("repaired_slices_total", "Damaged slices that were made again", progress.repaired);
   using State = cluster::NodeState;
   for (const State state : {State::kServing, State::kDraining, State::kAway, State::kGone}) {
     const auto count = std::ranges::count(map->nodes(), state, &cluster::MapNode::state);
@@ -134,8 +137,11 @@ void add_cluster(Families& families, const JoinedCluster& joined) {
                  static_cast<double>(reading.answers));
     families.add("millrace_peer_failures_total", "Messages to other nodes without a good answer",
                  MetricType::Counter, labels, static_cast<double>(reading.failures));
-    families.add("millrace_peer_mean_answer_seconds", "Mean time of the last answers that are not large",
-                 MetricType::Gauge, labels, reading.mean_answer_us / 1e6);
+    families.add("millrace_peer_mean_answer_seconds", "Mean time of the last small answers",
+                 MetricType::Gauge, labels, static_cast<double>(reading.times.mean_us) / 1e6);
+    families.add(
+        "millrace_peer_grey", "1 while the node answers late or not at all, so that others are asked first",
+        MetricType::Gauge, labels, reading.times.standing == cluster::AnswerTimes::Standing::kPrompt ? 0 : 1);
   }
 }
 

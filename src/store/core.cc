@@ -47,6 +47,11 @@ std::vector<Damage> DamageList::found() const {
   return {found_.begin(), found_.end()};
 }
 
+void DamageList::forget(std::string_view bucket, std::string_view key) {
+  const MutexLock lock(mutex_);
+  std::erase_if(found_, [&](const Damage& known) { return known.key == key && known.bucket == bucket; });
+}
+
 void Core::set_map(std::shared_ptr<DriveMap> next) {
   next->since = clock.next();
   std::deque<Change> queued;

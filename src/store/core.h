@@ -77,6 +77,8 @@ class DamageList {
   // False where it is known already.
   bool add(Damage damage);
   std::vector<Damage> found() const;
+  // The object was made again: damage of it that is found later is new.
+  void forget(std::string_view bucket, std::string_view key);
   uint64_t count() const { return count_; }
 
  private:

@@ -2,6 +2,7 @@
 #include "store/slices.h"
 
 #include <algorithm>
+#include <map>
 
 #include "base/clock.h"
 #include "base/crc.h"
@@ -152,6 +153,25 @@ Result<Slices::Checked> Slices::check(const std::string& name, BlockRange range)
   for (const uint64_t block : checked.bad_blocks)
     checked.good_bytes -= std::min(kBlockBytes, record.size - block * kBlockBytes);
   return checked;
+}
+
+std::vector<Slices::Damaged> Slices::damaged() const {
+  std::map<std::string, Damaged> by_name;
+  const std::shared_ptr<const DriveMap> map = core_.map();
+  for (const Damage& damage : core_.damages.found()) {
+    if (damage.bucket != kSliceBucket) continue;
+    for (const auto& drive : map->drives) {
+      if (drive->path() == damage.drive)
+        by_name.try_emplace(damage.key, Damaged{drive->hash(), damage.key, damage.block, damage.what});
+    }
+  }
+  std::vector<Damaged> damaged;
+  for (auto& [name, one] : by_name) damaged.push_back(std::move(one));
+  return damaged;
+}
+
+void Slices::forget_damage(const std::string& name) {
+  core_.damages.forget(kSliceBucket, name);
 }
 
 void Slices::doom(const std::string& name) {

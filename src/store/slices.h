@@ -82,6 +82,16 @@ class Slices {
     uint64_t blocks = 0;  // of the whole slice
   };
   Result<Checked> check(const std::string& name, BlockRange range);
+  // What readers and the scrubber found damaged, and nobody has made again.
+  struct Damaged {
+    uint64_t drive = 0;
+    std::string name;
+    uint64_t block = 0;  // the first one that was found
+    std::string what;
+  };
+  std::vector<Damaged> damaged() const;
+  // It is whole again, or gone.
+  void forget_damage(const std::string& name);
   // A slice that will be removed, unless it is put again before.
   void doom(const std::string& name);
   void remove_doomed(const std::string& name);

@@ -3,6 +3,7 @@ import hashlib
 import http.client
 import itertools
 import json
+import os
 import re
 import time
 
@@ -164,6 +165,33 @@ def where(node, path):
     answer = node.get(f"/-/cluster/where?bucket={bucket}&key={key}")
     assert answer.status == 200, answer.body
     return answer.json
+
+
+def slice_files(cluster):
+    """The files of slices, by address of their node."""
+    return {node.listen: set(node.directory.glob("data/**/data/*/*")) for node in cluster.nodes}
+
+
+def put_and_find(cluster, objects, path, body):
+    """Writes an object, and says which file of which node is the slice of which slot."""
+    before = slice_files(cluster)
+    objects.put(cluster.nodes[0], path, body)
+    now = slice_files(cluster)
+    files = {}
+    for slot in where(cluster.nodes[0], path)["slots"]:
+        # The newest: a PUT that was answered 503 may have left others.
+        file = max(now[slot["address"]] - before[slot["address"]], key=lambda one: one.stat().st_mtime_ns)
+        files[slot["slot"]] = (file, slot)
+    return files
+
+
+def flip(file, offset):
+    with open(file, "r+b") as opened:
+        opened.seek(offset)
+        byte = opened.read(1)
+        opened.seek(offset)
+        opened.write(bytes([byte[0] ^ 0x40]))
+        os.fsync(opened.fileno())
 
 
 def holders(node, path):

@@ -1,10 +1,9 @@
 """millrace cluster verify: what it reads, what it finds, and that what it found is made again."""
 import itertools
-import os
 import threading
 
 import pytest
-from clusters import Cluster, Objects, pattern, where
+from clusters import Cluster, Objects, flip, pattern, put_and_find
 from store_client import MIB, in_threads, put_in_parts, wait_until
 
 BLOCK = MIB
@@ -27,32 +26,6 @@ def objects(cluster):
         for number, size in enumerate(SIZES):
             written.put(cluster.nodes[number % 4], f"/{bucket}/o{number}", pattern((bucket, number), size))
     return written
-
-
-def slice_files(cluster):
-    """The files of slices, by address of their node."""
-    return {node.listen: set(node.directory.glob("data/**/data/*/*")) for node in cluster.nodes}
-
-
-def put_and_find(cluster, objects, path, body):
-    """Writes an object, and says which file of which node is the slice of which slot."""
-    before = slice_files(cluster)
-    objects.put(cluster.nodes[0], path, body)
-    now = slice_files(cluster)
-    files = {}
-    for slot in where(cluster.nodes[0], path)["slots"]:
-        (file,) = now[slot["address"]] - before[slot["address"]]
-        files[slot["slot"]] = (file, slot)
-    return files
-
-
-def flip(file, offset):
-    with open(file, "r+b") as opened:
-        opened.seek(offset)
-        byte = opened.read(1)
-        opened.seek(offset)
-        opened.write(bytes([byte[0] ^ 0x40]))
-        os.fsync(opened.fileno())
 
 
 def verify(millrace, node, *words, code=0):
