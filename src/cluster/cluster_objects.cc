@@ -14,6 +14,7 @@
 #include "cluster/hidden_bucket.h"
 #include "cluster/part_writer.h"
 #include "cluster/parts_reader.h"
+#include "cluster/places.h"
 #include "cluster/stripe.h"
 #include "net/where.h"
 #include "store/bucket_json.h"
@@ -228,8 +229,17 @@ bool ClusterObjects::can_be_asked(const MapNode& node) const {
 std::string ClusterObjects::where(const store::Object& object) const {
   // Each part of an upload has holders of its own.
   if (object.is_inline() || !object.record().upload.empty()) return {};
-  const store::Spread& spread = object.record().spread;
-  net::Where where{spread.k, spread.m, spread.k == 1 ? kCellBytes : spread.cell, {}};
+  return where_of(object.record().spread);
+}
+
+std::string ClusterObjects::place(const std::string& bucket, const std::string& key, uint64_t size) const {
+  const auto kind = size > kCopiedBytes ? Requester::Size::kLarge : Requester::Size::kSmall;
+  const auto spread = cluster_.choose_spread({bucket, key}, kind);
+  return spread ? where_of(*spread) : std::string();
+}
+
+std::string ClusterObjects::where_of(const store::Spread& spread) const {
+  net::Where where{spread.k, spread.m, spread.k == 1 || spread.cell == 0 ? kCellBytes : spread.cell, {}};
   for (size_t slot = 0; slot < spread.holders.size(); ++slot)
     where.holders.push_back(address_of(spread, slot));
   return where.text();

@@ -55,6 +55,7 @@ class ClusterObjects final : public store::Objects {
   void get(const std::string& bucket, const std::string& key, Done<store::ObjectPointer> done) override;
   std::unique_ptr<store::Reader> open(store::ObjectPointer object, store::Comparing comparing) override;
   std::string where(const store::Object& object) const override;
+  std::string place(const std::string& bucket, const std::string& key, uint64_t size) const override;
   std::string nodes(const store::Object& object) const override;
   std::optional<std::string> find_holder(const store::Object& object, uint64_t offset,
                                          uint64_t size) const override;
@@ -93,6 +94,7 @@ class ClusterObjects final : public store::Objects {
   struct SmallRead;
   void fetch_small(const std::shared_ptr<SmallRead>& read);
 
+  std::string where_of(const store::Spread& spread) const;
   // The address of the node that holds a slot; empty: it is away.
   std::string address_of(const store::Spread& spread, size_t slot) const;
   bool can_be_asked(const MapNode& node) const;

@@ -8,11 +8,14 @@
 #include <future>
 
 #include "base/clock.h"
+#include "base/number.h"
 #include "base/text.h"
 #include "gateway/get_object.h"
 #include "gateway/object_checksum.h"
 #include "gateway/s3_xml.h"
 #include "gateway/upload_body.h"
+#include "net/where.h"
+#include "store/reasons.h"
 
 namespace millrace::gateway {
 
@@ -117,6 +120,21 @@ net::Task<Status> put_object(Call& call) {
   auto object = co_await receive_object(call, *body, **writer);
   if (!object) co_return co_await call.refuse(object.error());
   co_return co_await answer_put(call, **object);
+}
+
+net::Task<Status> find_place(Call& call) {
+  const auto size = parse_number<uint64_t>(std::string(call.find_query("place").value_or("")));
+  if (!size) {
+    const Error error = make_error(Code::kInvalid, "place={} is not a number of bytes",
+                                   printable(call.find_query("place").value_or(""), 32));
+    co_return co_await call.refuse(error);
+  }
+  if (call.objects().find_bucket(call.bucket) == nullptr)
+    co_return co_await call.refuse(store::no_such_bucket(call.bucket));
+  const std::string where = call.objects().place(call.bucket, call.key, *size);
+  net::HeadBuilder& head = call.connection.start(200);
+  if (!where.empty()) head.add(net::kWhereHeader, where);
+  co_return co_await call.connection.send({});
 }
 
 }  // namespace millrace::gateway

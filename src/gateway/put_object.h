@@ -8,6 +8,8 @@
 namespace millrace::gateway {
 
 net::Task<Status> put_object(Call& call);
+// HEAD ?place=BYTES: where an object of that size would lie, so that a client sends it straight there.
+net::Task<Status> find_place(Call& call);
 
 // What a request that makes an object says of it: headers, tags, conditions; without the size.
 Result<store::PutOptions> put_options(const Call& call);

@@ -49,6 +49,7 @@ constexpr OperationRow kRows[] = {
     {Operation::kGetMember, kObject, "GET", "member", "", kRead, get_member, "get_member", ""},
     {Operation::kGetSample, kObject, "GET", "sample", "", kRead, get_samples, "get_samples", ""},
     {Operation::kGetSamples, kObject, "GET", "samples", "", kRead, get_samples, "get_samples", ""},
+    {Operation::kFindPlace, kObject, "HEAD", "place", "", kWrite, find_place, "find_place", ""},
     {Operation::kHeadObject, kObject, "HEAD", "", "", kRead, get_object, "head", ""},
     {Operation::kGetObject, kObject, "GET", "", "", kRead, get_object, "get", ""},
     {Operation::kCopyPart, kObject, "PUT", "uploadId", kCopies, kWrite, copy_part, "copy_part", "partNumber"},

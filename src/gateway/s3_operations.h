@@ -49,6 +49,7 @@ enum class Operation : uint8_t {
   kGetMember,
   kGetSample,
   kGetSamples,
+  kFindPlace,
   kHeadObject,
   kGetObject,
   kCopyPart,

@@ -36,6 +36,7 @@ class LocalObjects final : public Objects {
   void get(const std::string& bucket, const std::string& key, Done<ObjectPointer> done) override;
   std::unique_ptr<Reader> open(ObjectPointer object, Comparing comparing) override;
   std::string where(const Object&) const override { return {}; }
+  std::string place(const std::string&, const std::string&, uint64_t) const override { return {}; }
   std::string nodes(const Object&) const override { return {}; }
   std::optional<std::string> find_holder(const Object&, uint64_t, uint64_t) const override { return {}; }
   void shard_index(ObjectPointer object, Done<std::shared_ptr<const std::string>> done) override;

@@ -196,6 +196,9 @@ class Objects {
   virtual std::unique_ptr<Reader> open(ObjectPointer object, Comparing comparing) = 0;
   // Where its bytes lie, as clients are told (docs/guide/cluster.md). Empty: here, or with its record.
   virtual std::string where(const Object& object) const = 0;
+  // Where an object of that size would lie if it were put now, as clients are told. Empty: here, or nobody
+  // can be told.
+  virtual std::string place(const std::string& bucket, const std::string& key, uint64_t size) const = 0;
   // Who answers for the object as well, as clients are told. Empty: nobody, or where() names them.
   virtual std::string nodes(const Object& object) const = 0;
   // Of an object that is not inline: whether these bytes are better asked for elsewhere, because none of them

@@ -7,6 +7,7 @@
 #include "base/number.h"
 #include "base/text.h"
 #include "base/xml_text.h"
+#include "net/where.h"
 #include "net/xml_document.h"
 
 namespace millrace::transfer {
@@ -179,9 +180,38 @@ Result<std::string> put_for_tag(const Location& object, const net::Request& requ
 
 }  // namespace
 
+namespace {
+
+// Below it the question costs more than the way through another node.
+constexpr uint64_t kDirectBytes = 1 << 20;
+
+// The nodes of a cluster that will hold an object of that size, the best first. Any other node takes it as
+// well, so nothing is lost if the answer is wrong or missing.
+std::vector<std::string> find_places(const Location& object, uint64_t size) {
+  const bool signed_address = object.url.query.find("Signature=") != std::string::npos;
+  if (size < kDirectBytes || object.url.scheme != "http" || signed_address || !object.store->tells_places())
+    return {};
+  net::Request request = make_request("HEAD", object.url);
+  request.url.query = fmt::format("place={}", size);
+  request.repeat = net::Repeat::kNever;
+  auto response = object.store->client().send(request);
+  if (!response) return {};
+  const std::string* const text = response->find_header(net::kWhereHeader);
+  const auto where = text == nullptr ? std::nullopt : net::parse_where(*text);
+  if (!where && response->is_success()) object.store->note_no_places();
+  std::vector<std::string> places;
+  for (const std::string& place : where ? where->holders : std::vector<std::string>()) {
+    if (!place.empty()) places.push_back(place);
+  }
+  return places;
+}
+
+}  // namespace
+
 Result<std::string> put_object(const Location& object, net::RequestBody body, const std::string& crc32c,
                                const PutOptions& options) {
   net::Request request = make_request("PUT", object.url);
+  request.preferred = find_places(object, net::body_size(body));
   request.headers = options.headers;
   request.body = std::move(body);
   add_crc(request, crc32c);

@@ -11,6 +11,7 @@
 // locations.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <optional>
@@ -49,6 +50,9 @@ std::map<std::string, Profile> read_profiles(std::string_view text);  // by sect
 class Store {
  public:
   net::Client& client() { return *client_; }
+  // Whether it is worth asking where a large object would lie: not after the store has said nothing once.
+  bool tells_places() const { return tells_places_; }
+  void note_no_places() { tells_places_ = false; }
   // What requests are signed with.
   const std::optional<net::Credentials>& credentials() const { return credentials_; }
   // Buckets are the first part of the path, or of the host name as Amazon wants it.
@@ -64,6 +68,7 @@ class Store {
   std::string shown_;  // "mr://", "http://host:9400/"
   std::optional<net::Credentials> credentials_;
   std::unique_ptr<net::Client> client_;
+  std::atomic<bool> tells_places_ = true;
 };
 
 struct Location {

