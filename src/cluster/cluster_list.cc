@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "cluster/listed_elsewhere.h"
 #include "cluster/merge_lists.h"
 #include "cluster/places.h"
 #include "cluster/reasons.h"
@@ -51,10 +52,19 @@ Status check_complete(Cluster& cluster, const std::string& bucket, const std::se
   return {};
 }
 
+bool heard_all(const Map& map, const std::set<DriveId>& heard) {
+  return std::ranges::all_of(map.nodes(), [&](const MapNode& node) {
+    return std::ranges::all_of(node.drives, [&](const MapDrive& drive) {
+      return !map.is_alive(drive.hash()) || heard.contains(drive.hash());
+    });
+  });
+}
+
 // kOldEpoch where a node knows a newer map than this one.
 Result<Batch> ask_all(Cluster& cluster, ListRequest request) {
   const auto maps = cluster.membership().maps();
   request.epoch = maps->back()->epoch();
+  request.once = request.once && places_all_alike(*maps);
   std::vector<std::future<Result<Reply>>> answers;
   for (const MapNode& node : maps->back()->nodes()) {
     if (!node.is_alive()) continue;
@@ -77,6 +87,11 @@ Result<Batch> ask_all(Cluster& cluster, ListRequest request) {
     lists.push_back(std::move(page->entries));
   }
   if (old) return std::move(*old);
+  if (request.once && !heard_all(*maps->back(), heard)) {
+    // The others left out what the silent ones list.
+    request.once = false;
+    return ask_all(cluster, std::move(request));
+  }
   MR_TRY(check_complete(cluster, request.bucket, heard));
   batch.entries = merge_lists(std::move(lists), batch.reached);
   return batch;
@@ -123,6 +138,7 @@ Result<store::ListPage> list_cluster(Cluster& cluster, const std::string& bucket
                                      const store::ListOptions& options) {
   store::ListPage page;
   ListRequest request{0, bucket, options.prefix, options.after};
+  request.once = true;
   std::string last_prefix;  // a common prefix that was listed before counts once
   if (!options.delimiter.empty() && options.after.ends_with(options.delimiter)) last_prefix = options.after;
   while (true) {

@@ -12,6 +12,10 @@ constexpr uint8_t kHasMark = 1;
 constexpr uint8_t kComplete = 2;
 constexpr uint8_t kHasSlice = 4;
 
+Error cut() {
+  return make_error(Code::kCorrupt, "ledger: it is cut short");
+}
+
 }  // namespace
 
 std::vector<unsigned> Ledger::slots_of(std::string_view write_id) const {
@@ -56,26 +60,57 @@ void encode_ledger(store::Encoder& out, const Ledger& ledger) {
   out.text(ledger.mark->bytes);
 }
 
-Result<Ledger> decode_ledger(store::Decoder& in) {
+namespace {
+
+// The first bytes of a ledger: its flags and how many slices are prepared.
+struct Head {
+  uint8_t flags = 0;
+  uint8_t prepared = 0;
+};
+
+Result<Head> decode_head(store::Decoder& in) {
   const uint8_t format = in.u8();
-  const uint8_t flags = in.u8();
-  if (!in.good()) return make_error(Code::kCorrupt, "ledger: it is cut short");
+  const Head head{in.u8(), in.u8()};
+  if (!in.good()) return cut();
   if (format != kFormat) return make_error(Code::kUnsupported, "ledger: unknown format {}", format);
+  return head;
+}
+
+}  // namespace
+
+Result<Ledger> decode_ledger(store::Decoder& in) {
+  const Head head = MR_TRY(decode_head(in));
   Ledger ledger;
-  for (uint8_t left = in.u8(); left > 0; --left) {
+  for (uint8_t left = head.prepared; left > 0; --left) {
     const store::Record record = MR_TRY(store::decode_record(in.text()).within("ledger: a prepared slice"));
     ledger.prepared.push_back({record.spread, std::string(in.text())});
   }
-  if ((flags & kHasMark) != 0) {
+  if ((head.flags & kHasMark) != 0) {
     Mark mark;
     mark.record = MR_TRY(store::decode_record(in.text()).within("ledger: the mark"));
-    mark.complete = (flags & kComplete) != 0;
-    mark.has_slice = (flags & kHasSlice) != 0;
+    mark.complete = (head.flags & kComplete) != 0;
+    mark.has_slice = (head.flags & kHasSlice) != 0;
     mark.bytes = in.text();
     ledger.mark = std::move(mark);
   }
-  if (!in.good()) return make_error(Code::kCorrupt, "ledger: it is cut short");
+  if (!in.good()) return cut();
   return ledger;
+}
+
+Result<std::optional<LedgerSummary>> summarize_ledger(std::string_view ledger) {
+  store::Decoder in(ledger);
+  const Head head = MR_TRY(decode_head(in));
+  if ((head.flags & kHasMark) == 0) return std::optional<LedgerSummary>();
+  for (uint8_t left = head.prepared; left > 0; --left) {
+    in.text();
+    in.text();
+  }
+  LedgerSummary summary;
+  summary.record = in.text();
+  if (!in.good()) return cut();
+  summary.object = MR_TRY(store::summarize_record(summary.record).within("ledger: the mark"));
+  summary.complete = (head.flags & kComplete) != 0;
+  return std::optional(summary);
 }
 
 }  // namespace millrace::cluster

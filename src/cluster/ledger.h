@@ -62,4 +62,13 @@ struct Ledger {
 void encode_ledger(store::Encoder& out, const Ledger& ledger);
 Result<Ledger> decode_ledger(store::Decoder& in);
 
+// What a list needs of a ledger, read without copying the rest: views into the encoded one.
+struct LedgerSummary {
+  store::RecordSummary object;
+  bool complete = false;
+  std::string_view record;  // encoded
+};
+// Nothing where there is no mark.
+Result<std::optional<LedgerSummary>> summarize_ledger(std::string_view ledger);
+
 }  // namespace millrace::cluster

@@ -288,13 +288,17 @@ Result<Request> decode_read(Decoder& in) {
   return Request(std::move(request));
 }
 
+// Flags of a list.
+constexpr uint8_t kRecords = 1;
+constexpr uint8_t kOnce = 2;
+
 void encode(Encoder& out, const ListRequest& request) {
   out.u32(request.epoch);
   out.text(request.bucket);
   out.text(request.prefix);
   out.text(request.after);
   out.u32(request.limit);
-  out.u8(request.records ? 1 : 0);
+  out.u8(static_cast<uint8_t>((request.records ? kRecords : 0) | (request.once ? kOnce : 0)));
 }
 Result<Request> decode_list(Decoder& in) {
   ListRequest request;
@@ -303,7 +307,10 @@ Result<Request> decode_list(Decoder& in) {
   request.prefix = in.text();
   request.after = in.text();
   request.limit = in.u32();
-  request.records = in.u8() != 0;
+  const uint8_t flags = in.u8();
+  if ((flags & ~(kRecords | kOnce)) != 0) return broken("it asks for what is not known here");
+  request.records = (flags & kRecords) != 0;
+  request.once = (flags & kOnce) != 0;
   return Request(std::move(request));
 }
 

@@ -121,6 +121,7 @@ struct ListRequest {
   std::string after;
   uint32_t limit = 0;
   bool records = false;  // entries bring their whole records
+  bool once = false;     // leave out what enough other drives of this epoch's map list (listed_elsewhere.h)
 };
 
 // To the home of a key: see that every holder has its slice and its mark, and answer when it is so.

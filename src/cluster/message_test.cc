@@ -70,6 +70,11 @@ TEST(MessageTest, BulkRequestsArriveAsTheyWereSent) {
   EXPECT_EQ(list.prefix, "p");
   EXPECT_EQ(list.after, "a");
   EXPECT_TRUE(list.records);
+  EXPECT_FALSE(list.once);
+  ListRequest once{4, "b", "", "", 10};
+  once.once = true;
+  EXPECT_TRUE(sent(once).once);
+  EXPECT_FALSE(sent(once).records);
 
   const auto verify = sent(VerifyRequest{5, kName, "id", 3, 64});
   EXPECT_EQ(verify.drive, 5u);

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/crc.h"
 #include "base/fault.h"
+#include "cluster/listed_elsewhere.h"
 #include "cluster/merge_lists.h"
 #include "cluster/slice_shelf.h"
 #include "cluster/stripe.h"
@@ -59,8 +60,9 @@ void SliceService::read(ReadRequest request, Done<Reply> done) {
   run([this, request = std::move(request)] { return read_now(request); }, std::move(done));
 }
 
-void SliceService::list(ListRequest request, Done<Reply> done) {
-  run([this, request = std::move(request)] { return list_now(request); }, std::move(done));
+void SliceService::list(ListRequest request, std::shared_ptr<const Map> map, Done<Reply> done) {
+  run([this, request = std::move(request), map = std::move(map)] { return list_now(request, map.get()); },
+      std::move(done));
 }
 
 void SliceService::verify(VerifyRequest request, Done<Reply> done) {
@@ -143,30 +145,39 @@ Result<Reply> SliceService::read_now(const ReadRequest& request) {
   return Reply(BytesReply{block.share(bytes)});
 }
 
-Result<Reply> SliceService::list_now(const ListRequest& request) {
+namespace {
+
+Result<ListReply::Entry> make_entry(std::string_view key, const LedgerSummary& row, bool whole) {
+  ListReply::Entry entry{std::string(key),           row.object.version,
+                         row.object.deleted,         row.object.size,
+                         row.object.modified_ms,     std::string(row.object.etag), nullptr};
+  if (whole && !entry.deleted)
+    entry.record = std::make_shared<const store::Record>(MR_TRY(store::decode_record(row.record)));
+  return entry;
+}
+
+}  // namespace
+
+Result<Reply> SliceService::list_now(const ListRequest& request, const Map* map) {
   const store::Slices::Range range{request.bucket, request.prefix, request.after,
                                    std::min(request.limit, kMostListed)};
   std::vector<ListEntries> lists;
   ListReply reply;
-  const auto reach = [&](const std::string& key) {
-    if (reply.reached.empty() || key < reply.reached) reply.reached = key;
-  };
   for (const store::Slices::OwnDrive& drive : slices_.drives()) {
     if (!slices_.in_service(drive.hash)) continue;
-    const auto rows = MR_TRY(slices_.list_ledgers(drive.hash, range));
-    if (rows.size() == range.limit) reach(rows.back().key);
     ListEntries& entries = lists.emplace_back();
-    entries.reserve(rows.size());
-    for (const store::Slices::LedgerRow& row : rows) {
-      store::Decoder in(row.value);
-      const Ledger ledger = MR_TRY(decode_ledger(in).within(request.bucket + "/" + row.key));
-      if (!ledger.mark) continue;
-      const store::Record& record = ledger.mark->record;
-      entries.push_back(
-          {row.key, record.version, record.deleted, record.size, record.modified_ms, record.etag, nullptr});
-      if (request.records && !record.deleted)
-        entries.back().record = std::make_shared<const store::Record>(record);
-    }
+    std::string last;
+    const auto take = [&](std::string_view key, std::string_view value) -> Status {
+      last = key;
+      const auto row = MR_TRY(summarize_ledger(value).within(request.bucket + "/" + last));
+      if (!row) return {};
+      const bool elsewhere =
+          request.once && map != nullptr && MR_TRY(is_listed_elsewhere(*row, drive.hash, *map));
+      if (!elsewhere) entries.push_back(MR_TRY(make_entry(key, *row, request.records)));
+      return {};
+    };
+    const size_t rows = MR_TRY(slices_.visit_ledgers(drive.hash, range, take));
+    if (rows == range.limit && (reply.reached.empty() || last < reply.reached)) reply.reached = last;
     reply.drives.push_back(drive.hash);
   }
   reply.entries = merge_lists(std::move(lists), reply.reached);

@@ -42,7 +42,8 @@ class SliceService {
   // Lets go of the file and the buffers of a slice that will not be finished.
   void forget(const DropRequest& request);
   void read(ReadRequest request, Done<Reply> done);
-  void list(ListRequest request, Done<Reply> done);
+  // `map`: of the epoch that a list with `once` is for; null where this node has another one.
+  void list(ListRequest request, std::shared_ptr<const Map> map, Done<Reply> done);
   void verify(VerifyRequest request, Done<Reply> done);
   // Ends verifying; the workers are stopped by their owner.
   void stop() { verifiers_.stop(); }
@@ -60,7 +61,7 @@ class SliceService {
   Result<Reply> append_now(const AppendRequest& request);
   Status finish_now(const FinishRequest& request);
   Result<Reply> read_now(const ReadRequest& request);
-  Result<Reply> list_now(const ListRequest& request);
+  Result<Reply> list_now(const ListRequest& request, const Map* map);
   Result<Reply> verify_now(const VerifyRequest& request);
   VerifyReply verify_slice(const VerifyRequest& request, const store::Record& record);
   Result<std::shared_ptr<Incoming>> begin(const AppendRequest& request, const Name& name);

@@ -76,6 +76,12 @@ class Decoder {
     }
     return values;
   }
+  void skip_pairs() {
+    for (uint32_t left = u32(); left > 0 && good_; --left) {
+      text();
+      text();
+    }
+  }
 
   bool good() const { return good_; }
   size_t left() const { return bytes_.size(); }

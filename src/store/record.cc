@@ -17,6 +17,8 @@ constexpr uint8_t kHasSpread = 4;  // the spread is not 1+0
 constexpr uint8_t kHasUpload = 8;  // the object is the parts of an upload
 constexpr uint8_t kAllFlags = kDeleted | kHasEpoch | kHasSpread | kHasUpload;
 constexpr size_t kChecksumBytes = 4;
+constexpr size_t kPieceBytes = 16;       // file and size
+constexpr size_t kShardBytes = 1 + 3 * 8;  // state, samples, offset and size of the index
 
 Error broken(std::string_view why) {
   return make_error(Code::kCorrupt, "record: {}", why);
@@ -128,6 +130,21 @@ bool is_old_record(std::string_view bytes) {
 
 Result<RecordSummary> summarize_record(std::string_view bytes) {
   return MR_TRY(open_record(bytes)).summary;
+}
+
+Result<Spread> decode_spread_of(std::string_view record) {
+  if (record.size() < kChecksumBytes) return broken("it is cut short");
+  Opening opening = MR_TRY(open_record(record.substr(0, record.size() - kChecksumBytes)));
+  if ((opening.flags & kHasSpread) == 0) return Spread();
+  Decoder& in = opening.rest;
+  in.u32();  // crc32c
+  in.skip_pairs();
+  in.skip_pairs();
+  in.raw(size_t{in.u32()} * kPieceBytes);
+  in.raw(kShardBytes);
+  Spread spread = MR_TRY(decode_spread(in));
+  if (!in.good()) return broken("it is cut short");
+  return spread;
 }
 
 namespace {

@@ -90,6 +90,8 @@ struct RecordSummary {
   std::string_view etag;
 };
 Result<RecordSummary> summarize_record(std::string_view bytes);
+// Where its slices are, without the rest.
+Result<Spread> decode_spread_of(std::string_view record);
 
 // Whether an encoded record is of a format that is only read.
 bool is_old_record(std::string_view bytes);

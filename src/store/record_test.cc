@@ -58,6 +58,8 @@ TEST(RecordTest, ASliceKnowsItsEpochItsWriteAndItsHolders) {
   ASSERT_TRUE(back) << back.error().message();
   EXPECT_EQ(*back, record);
   EXPECT_EQ(summarize_record(encoded)->version, record.version);
+  EXPECT_EQ(decode_spread_of(encoded).take(), record.spread);
+  EXPECT_EQ(decode_spread_of(encode_record(some_record())).take(), Spread());
 }
 
 TEST(RecordTest, OneCopyOnOneMachinePaysForNoneOfThat) {

@@ -69,19 +69,29 @@ Status Slices::write_ledger(uint64_t drive, std::string_view bucket, std::string
   return found->write(batch, sync);
 }
 
-Result<std::vector<Slices::LedgerRow>> Slices::list_ledgers(uint64_t drive, const Range& range) {
+Result<size_t> Slices::visit_ledgers(uint64_t drive, const Range& range, const VisitLedger& visit) {
   const auto found = MR_TRY(find(drive));
-  std::vector<LedgerRow> list;
   const Rows rows = found->index().iterate(Family::kLedgers, DriveIndex::Scan::kSome);
   const std::string prefix = object_key(range.bucket, range.prefix);
   const std::string after = object_key(range.bucket, range.after);
   const size_t bucket_bytes = object_key(range.bucket, "").size();
   rows->Seek(slice(std::max(prefix, after)));
   if (rows->Valid() && !range.after.empty() && view(rows->key()) == after) rows->Next();
-  for (; rows->Valid() && list.size() < range.limit && view(rows->key()).starts_with(prefix); rows->Next())
-    list.push_back(
-        {range.bucket, std::string(view(rows->key()).substr(bucket_bytes)), rows->value().ToString()});
+  size_t visited = 0;
+  for (; rows->Valid() && visited < range.limit && view(rows->key()).starts_with(prefix); rows->Next()) {
+    MR_TRY(visit(view(rows->key()).substr(bucket_bytes), view(rows->value())));
+    ++visited;
+  }
   if (!rows->status().ok()) return found->note(make_index_error(rows->status(), found->path()));
+  return visited;
+}
+
+Result<std::vector<Slices::LedgerRow>> Slices::list_ledgers(uint64_t drive, const Range& range) {
+  std::vector<LedgerRow> list;
+  MR_TRY(visit_ledgers(drive, range, [&](std::string_view key, std::string_view value) {
+    list.push_back({range.bucket, std::string(key), std::string(value)});
+    return Status();
+  }));
   return list;
 }
 

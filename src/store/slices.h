@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
@@ -65,6 +66,9 @@ class Slices {
     size_t limit = 1000;
   };
   Result<std::vector<LedgerRow>> list_ledgers(uint64_t drive, const Range& range);
+  // The same without copies: `visit` gets views that end with the call. Gives how many rows there were.
+  using VisitLedger = std::function<Status(std::string_view key, std::string_view value)>;
+  Result<size_t> visit_ledgers(uint64_t drive, const Range& range, const VisitLedger& visit);
   // Those of all buckets behind this one, in order.
   Result<std::vector<LedgerRow>> walk_ledgers(uint64_t drive, std::string_view bucket, std::string_view key,
                                               size_t limit);

@@ -16,12 +16,17 @@ using namespace millrace::store;
 void decode(std::string_view bytes) {
   const auto summary = summarize_record(bytes);
   const auto record = decode_record(bytes);
-  if (!record) return;
+  if (!record) {
+    static_cast<void>(decode_spread_of(bytes));
+    return;
+  }
   MR_ASSERT(summary.has_value());
   MR_ASSERT(summary->version == record->version && summary->size == record->size &&
             summary->etag == record->etag);
   MR_ASSERT(summary->deleted == record->deleted && summary->head == record->head &&
             summary->modified_ms == record->modified_ms);
+  const auto spread = decode_spread_of(bytes);
+  MR_ASSERT(spread.has_value() && *spread == record->spread);
   const auto again = decode_record(encode_record(*record));
   MR_ASSERT(again.has_value() && *again == *record);
   MR_ASSERT(files_of(*record).size() <= record->pieces.size() + 1);

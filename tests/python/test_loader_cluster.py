@@ -3,13 +3,11 @@ import random
 
 import millrace
 import pytest
-from clusters import Cluster, sent
+from clusters import SHARD_BUCKETS, Cluster, fill_with_shards, sent
 from millrace import Dataset
-from store_client import MIB, put_in_parts
 
 NODES, SHARDS, SAMPLES = 4, 6, 100
 NAMES = f"s-{{0..{SHARDS - 1}}}.tar"
-BUCKETS = {"pairs": "copies=2", "stripes": "2+1", "uploads": "2+1"}
 
 
 @pytest.fixture(autouse=True)
@@ -30,15 +28,7 @@ def shards(tmp_path_factory):
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory, shards):
     with Cluster(tmp_path_factory.mktemp("cluster"), NODES) as running:
-        for bucket, redundancy in BUCKETS.items():
-            running.make_bucket(bucket, redundancy=redundancy)
-            for number in range(SHARDS):
-                body = (shards / f"s-{number}.tar").read_bytes()
-                path = f"/{bucket}/s-{number}.tar"
-                if bucket == "uploads":
-                    put_in_parts(running.nodes[number % NODES], path, [body[:5 * MIB], body[5 * MIB:]])
-                else:
-                    assert running.nodes[number % NODES].put(path, body).status == 200
+        fill_with_shards(running, [shards / f"s-{number}.tar" for number in range(SHARDS)])
         yield running
 
 
@@ -69,7 +59,7 @@ def read_with_a_death(ds, die):
 
 
 @pytest.mark.parametrize("window, victim", [(0, 0), (20, 1), (200, 0)], ids=["in order", "shuffled", "one by one"])
-@pytest.mark.parametrize("bucket", BUCKETS)
+@pytest.mark.parametrize("bucket", SHARD_BUCKETS)
 def test_the_death_of_any_node_costs_no_sample(whole, shards, bucket, window, victim):
     """Node 0 is the one that the addresses name; all others are alike."""
     wanted = read_with_a_death(described(str(shards / NAMES), window), None)

@@ -8,7 +8,7 @@ import re
 import time
 
 from nodes import Node, lasting_port
-from store_client import MIB, in_threads, wait_until
+from store_client import MIB, in_threads, put_in_parts, wait_until
 
 LEASE_SECONDS = 6
 # After a loss, writes go on within this time.
@@ -73,6 +73,22 @@ class Cluster:
                 node.stop()
         finally:
             self.kill(*self.living)
+
+
+# Copies, slices, and objects that came in parts.
+SHARD_BUCKETS = {"pairs": "copies=2", "stripes": "2+1", "uploads": "2+1"}
+
+
+def fill_with_shards(cluster, shards):
+    """Puts these files into each of SHARD_BUCKETS, through one node after the other."""
+    for bucket, redundancy in SHARD_BUCKETS.items():
+        cluster.make_bucket(bucket, redundancy=redundancy)
+        for node, shard in zip(itertools.cycle(cluster.nodes), shards):
+            body, path = shard.read_bytes(), f"/{bucket}/{shard.name}"
+            if bucket == "uploads":
+                put_in_parts(node, path, [body[:5 * MIB], body[5 * MIB:]])
+            else:
+                assert node.put(path, body).status == 200
 
 
 class EveryNode(Node):

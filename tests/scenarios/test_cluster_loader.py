@@ -4,12 +4,11 @@ import subprocess
 
 import pytest
 from archives import Sample, write_shard
-from clusters import Cluster, sent
+from clusters import SHARD_BUCKETS, Cluster, fill_with_shards, sent
 from conftest import HANG_SECONDS
-from store_client import MIB, put_in_parts, wait_until
+from store_client import MIB, wait_until
 
 NODES, SHARDS, SAMPLES, EPOCHS = 4, 6, 100, 20
-BUCKETS = {"pairs": "copies=2", "stripes": "2+1", "uploads": "2+1"}
 
 
 @pytest.fixture(scope="module")
@@ -21,15 +20,7 @@ def cluster(tmp_path_factory):
         write_shard(directory / f"s-{number}.tar", [
             Sample(f"{number}{sample:04}", {"bin": noise.randbytes(60_000), "cls": str(sample).encode()}) for sample in range(SAMPLES)])
     with Cluster(tmp_path_factory.mktemp("cluster"), NODES) as running:
-        for bucket, redundancy in BUCKETS.items():
-            running.make_bucket(bucket, redundancy=redundancy)
-            for number in range(SHARDS):
-                body = (directory / f"s-{number}.tar").read_bytes()
-                node = running.nodes[number % NODES]
-                if bucket == "uploads":
-                    put_in_parts(node, f"/{bucket}/s-{number}.tar", [body[:5 * MIB], body[5 * MIB:]])
-                else:
-                    assert node.put(f"/{bucket}/s-{number}.tar", body).status == 200
+        fill_with_shards(running, [directory / f"s-{number}.tar" for number in range(SHARDS)])
         yield running
 
 
@@ -41,7 +32,7 @@ def whole(cluster):
     cluster.wait_until_serving(cluster.nodes)
 
 
-@pytest.mark.parametrize("bucket", BUCKETS)
+@pytest.mark.parametrize("bucket", SHARD_BUCKETS)
 @pytest.mark.parametrize("victim", [0, 1], ids=["the node that is asked", "another node"])
 def test_load_goes_on_when_a_node_is_killed(whole, millrace, tmp_path, monkeypatch, bucket, victim):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
