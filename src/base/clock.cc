@@ -67,6 +67,10 @@ uint64_t steady_us() {
   return microseconds_of(CLOCK_MONOTONIC);
 }
 
+uint64_t boot_us() {
+  return microseconds_of(CLOCK_BOOTTIME);
+}
+
 uint64_t coarse_us() {
   return microseconds_of(CLOCK_MONOTONIC_COARSE);
 }

@@ -12,6 +12,7 @@
 namespace millrace {
 
 int64_t wall_ms();     // milliseconds since 1970
+uint64_t boot_us();    // the same, and goes on while the machine is suspended
 uint64_t steady_us();  // microseconds since some moment; never goes back
 uint64_t coarse_us();  // the same, up to some milliseconds late, for a fraction of the price
 

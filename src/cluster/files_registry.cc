@@ -10,13 +10,12 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <ctime>
 #include <filesystem>
 #include <thread>
 
 #include "base/assert.h"
+#include "base/clock.h"
 #include "base/fault.h"
-#include "base/file_lock.h"
 #include "base/number.h"
 #include "base/text.h"
 
@@ -30,21 +29,11 @@ using std::chrono::nanoseconds;
 constexpr std::string_view kFormat = "millrace registry 1\n";
 constexpr uint64_t kMostSmallFile = 4096;
 constexpr uint64_t kMostHeadBytes = 64;
-// Longer than any call takes on a drive that works; a lease of a node ends soon after.
-constexpr milliseconds kLongestWait{5000};
-constexpr std::chrono::microseconds kFirstPause{50};
-constexpr milliseconds kLongestPause{1};
-// Bytes of the lock file.
-constexpr uint64_t kLock = 0;
-constexpr uint64_t kDoor = 1;
 // How late a watch may notice that a lease has ended, and anything at all where inotify is missing.
 constexpr milliseconds kLookEvery{200};
 
 nanoseconds boot_time() {
-  timespec now{};
-  const int failed = ::clock_gettime(CLOCK_BOOTTIME, &now);
-  MR_ASSERT(failed == 0, errno);
-  return std::chrono::seconds(now.tv_sec) + nanoseconds(now.tv_nsec);
+  return std::chrono::microseconds(boot_us());
 }
 
 // The next word of a line that was written here.
@@ -53,20 +42,6 @@ std::string_view take_word(std::string_view& line) {
   const std::string_view word = line.substr(0, end);
   line.remove_prefix(std::min(end + 1, line.size()));
   return word;
-}
-
-// Of the lock file; held until the file is closed.
-Result<File> take_byte(const std::string& path, uint64_t place, nanoseconds until) {
-  const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  if (descriptor < 0) return make_system_error(errno, "opening " + path);
-  File file(descriptor, path);
-  for (nanoseconds pause = kFirstPause;; pause = std::min<nanoseconds>(pause * 2, kLongestPause)) {
-    if (MR_TRY(try_lock_byte(file, place))) return file;
-    if (boot_time() >= until)
-      return make_error(Code::kUnavailable, "others have held {} for {} s", path, kLongestWait.count() / 1000)
-          .with_hint("is a process stopped? `fuser " + path + "` names them");
-    std::this_thread::sleep_for(pause);
-  }
 }
 
 Result<std::vector<std::string>> names_in(const std::string& directory) {
@@ -99,9 +74,9 @@ Status FilesRegistry::prepare() {
     if (failed) return make_system_error(failed.value(), "making " + directory_ + folder);
   }
   const Turn turn = MR_TRY(take_lock());
-  MR_TRY(give_to_owner_of(turn.lock, directory_));
+  MR_TRY(give_to_owner_of(turn.lock(), directory_));
   const std::string format_path = directory_ + "/format";
-  if (!file_exists(format_path)) MR_TRY(write_secret_file(format_path, kFormat));
+  if (!file_exists(format_path)) MR_TRY(turn.put(format_path, kFormat));
   const std::string format = MR_TRY(read_file(format_path, kMostSmallFile));
   if (format != kFormat)
     return make_error(Code::kUnsupported, "its format is {}", printable(trim(format, "\n"), 80))
@@ -115,25 +90,15 @@ Status FilesRegistry::prepare() {
   return {};
 }
 
-Result<FilesRegistry::Turn> FilesRegistry::take_lock() const {
-  const std::string path = directory_ + "/lock";
-  const nanoseconds until = boot_time() + kLongestWait;
-  // Whoever waits for the lock holds the door meanwhile, so that a process that calls again and again cannot
-  // overtake it.
-  // A registry that is gone is out of reach: whoever asks must not take that for a missing object.
-  const auto out_of_reach = [&](Error error) {
-    if (error.code() != Code::kNotFound) return error;
-    return make_error(Code::kUnavailable, "the registry is gone: {}", error.message())
-        .with_hint(fmt::format("bring the directory {} back", directory_));
-  };
-  auto door = take_byte(path, kDoor, until);
-  if (!door) return out_of_reach(door.take_error());
-  auto lock = take_byte(path, kLock, until);
-  if (!lock) return out_of_reach(lock.take_error());
-  return Turn{lock.take()};
+Result<Turn> FilesRegistry::take_lock() const {
+  auto turn = Turn::take(directory_);
+  if (turn || turn.error().code() != Code::kNotFound) return turn;
+  // Whoever asks must not take a registry that is gone for a missing object.
+  return make_error(Code::kUnavailable, "the registry is gone: {}", turn.error().message())
+      .with_hint(fmt::format("bring the directory {} back", directory_));
 }
 
-Result<FilesRegistry::Turn> FilesRegistry::take_turn() {
+Result<Turn> FilesRegistry::take_turn() {
   Turn turn = MR_TRY(take_lock());
   const std::vector<LeaseId> overdue = MR_TRY(overdue_leases());
   if (!overdue.empty()) MR_TRY(end_leases(turn, overdue));
@@ -151,10 +116,9 @@ Result<uint64_t> FilesRegistry::read_revision() const {
 }
 
 Result<uint64_t> FilesRegistry::raise_revision(const Turn& turn) {
-  MR_ASSERT(turn.lock.is_open());
   const uint64_t revision = MR_TRY(read_revision()) + 1;
   // Before the change: a revision may be given to nothing, but never to two changes.
-  MR_TRY(write_secret_file(directory_ + "/revision", fmt::format("{}\n", revision)));
+  MR_TRY(turn.put(directory_ + "/revision", fmt::format("{}\n", revision)));
   MR_FAULT("registry.revision");
   return revision;
 }
@@ -227,12 +191,11 @@ Status FilesRegistry::end_leases(const Turn& turn, const std::vector<LeaseId>& e
   MR_TRY(raise_revision(turn));
   for (const std::string& name : MR_TRY(entry_names())) {
     const auto stored = MR_TRY(find_stored(name));
-    if (stored && std::ranges::count(ended, stored->lease) > 0)
-      MR_TRY(remove_file_if_present(entry_path(name)));
+    if (stored && std::ranges::count(ended, stored->lease) > 0) MR_TRY(turn.remove(entry_path(name)));
   }
   MR_FAULT("registry.entries_of_lease_gone");
   // Last: until then whoever comes next does all of it again.
-  for (const LeaseId lease : ended) MR_TRY(remove_file_if_present(lease_path(lease)));
+  for (const LeaseId lease : ended) MR_TRY(turn.remove(lease_path(lease)));
   return {};
 }
 
@@ -266,8 +229,7 @@ Result<std::optional<uint64_t>> FilesRegistry::swap(const std::string& name, uin
   if (lease != LeaseId::kNone && !MR_TRY(find_lease(lease)))
     return make_error(kLeaseEnded, "writing {}: its lease has ended", name);
   const uint64_t revision = MR_TRY(raise_revision(turn));
-  MR_TRY(write_secret_file(entry_path(name),
-                           fmt::format("{} {}\n{}", revision, static_cast<uint64_t>(lease), value)));
+  MR_TRY(turn.put(entry_path(name), fmt::format("{} {}\n{}", revision, static_cast<uint64_t>(lease), value)));
   MR_FAULT("registry.entry");
   return std::optional<uint64_t>(revision);
 }
@@ -278,8 +240,7 @@ Result<bool> FilesRegistry::remove(const std::string& name, uint64_t expected) {
   const auto stored = MR_TRY(find_stored(name));
   if (!stored || stored->revision != expected) return false;
   MR_TRY(raise_revision(turn));
-  MR_TRY(remove_file_if_present(entry_path(name)));
-  MR_TRY(sync_directory(directory_ + "/entries"));
+  MR_TRY(turn.remove(entry_path(name)));
   return true;
 }
 
@@ -287,7 +248,7 @@ Result<LeaseId> FilesRegistry::grant(milliseconds ttl) {
   MR_TRY(check_ttl(ttl));
   const Turn turn = MR_TRY(take_turn());
   const LeaseId lease{MR_TRY(raise_revision(turn))};
-  MR_TRY(write_secret_file(lease_path(lease), lease_text(ttl)));
+  MR_TRY(turn.put(lease_path(lease), lease_text(ttl)));
   return lease;
 }
 

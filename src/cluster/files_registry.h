@@ -1,15 +1,15 @@
 // FilesRegistry: the registry of one machine. A directory that any number of processes share.
 //
 //   format           the version of this layout
-//   lock             held during every call, so that calls happen one after the other
+//   lock, turns/     one call after the other (cluster/turn.h)
 //   revision         the highest revision given so far; raised, durably, before each change
 //   entries/NAME=    a line with revision and lease, then the value; "/" in the name is "%" here
 //   leases/ID        boot id, end (CLOCK_BOOTTIME) and length of a lease
 //
 // Files are replaced whole and durably, so a process may be killed and a machine lose power at any moment. A
 // lease ends with the boot that it was granted in. Whoever calls removes what belongs to ended leases, and so
-// does every watch, so that others learn of it in time. A process that was stopped while it holds the lock
-// makes the registry unavailable to others until it goes on or dies. Any thread.
+// does every watch, so that others learn of it in time. A process that is stopped in the middle of a call
+// delays the others for some seconds. Any thread.
 #pragma once
 
 #include <chrono>
@@ -23,6 +23,7 @@
 #include "base/file.h"
 #include "base/result.h"
 #include "cluster/registry.h"
+#include "cluster/turn.h"
 
 namespace millrace::cluster {
 
@@ -47,10 +48,6 @@ class FilesRegistry : public Registry {
     uint64_t revision = 0;
     LeaseId lease = LeaseId::kNone;
     std::string value;
-  };
-  // The lock: proof for the functions below that nobody else is at the files.
-  struct Turn {
-    File lock;
   };
   class FilesWatch;
 

@@ -12,6 +12,8 @@
 #include <csignal>
 #include <filesystem>
 #include <functional>
+#include <thread>
+#include <vector>
 
 #include "base/file_lock.h"
 #include "base/number.h"
@@ -159,15 +161,42 @@ TEST_F(FilesRegistryTest, RefusesDamagedFilesAndNewerFormats) {
   EXPECT_EQ(FilesRegistry::open(path_).error().code(), Code::kUnsupported);
 }
 
-TEST_F(FilesRegistryTest, IsUnavailableWhileAStoppedProcessHoldsItsLock) {
+TEST_F(FilesRegistryTest, GoesOnWithoutAProcessThatStandsStillInItsTurn) {
   const auto registry = open();
-  const int descriptor = ::open((path_ + "/lock").c_str(), O_RDWR | O_CLOEXEC);
-  ASSERT_GE(descriptor, 0);
-  File lock(descriptor, path_ + "/lock");
-  ASSERT_TRUE(try_lock_byte(lock, 0).take());
-  EXPECT_EQ(registry->get("a").error().code(), Code::kUnavailable);
-  lock = File();
-  EXPECT_TRUE(registry->get("a").has_value());
+  ASSERT_TRUE(registry->swap("a", 0, "x").take().has_value());
+  for (const uint64_t byte : {0, 1}) {
+    const Turn still = Turn::take(path_).take();
+    // Of one that waits for its turn, the door.
+    if (byte == 1) ASSERT_TRUE(try_lock_byte(still.lock(), 1).take());
+    EXPECT_EQ(registry->get("a").take()->value, "x");
+    EXPECT_TRUE(still.put(path_ + "/entries/a=", "1 0\nlate").error().code() == Code::kUnavailable);
+    EXPECT_TRUE(still.remove(path_ + "/entries/a=").error().code() == Code::kUnavailable);
+    EXPECT_EQ(registry->get("a").take()->value, "x");
+  }
+  const auto entry = registry->get("a").take();
+  EXPECT_TRUE(registry->swap("a", entry->revision, "y").take().has_value());
+}
+
+TEST_F(FilesRegistryTest, SeveralWhoMeetAProcessThatStandsStillGoOnInTurns) {
+  const auto registry = open();
+  const Turn still = Turn::take(path_).take();
+  std::vector<std::jthread> threads;
+  std::atomic<int> won = 0;
+  for (int i = 0; i < 6; ++i) {
+    threads.emplace_back([&] {
+      const auto own = open();
+      for (uint64_t expected = 0;;) {
+        const auto done = own->swap("count", expected, "x");
+        if (done && *done) break;
+        const auto entry = own->get("count");
+        if (entry && *entry) expected = (*entry)->revision;
+      }
+      ++won;
+    });
+  }
+  threads.clear();
+  EXPECT_EQ(won, 6);
+  EXPECT_EQ(still.put(path_ + "/entries/count=", "1 0\nlate").error().code(), Code::kUnavailable);
 }
 
 TEST_F(FilesRegistryTest, KeepsItsFilesToItsOwner) {
