@@ -70,8 +70,8 @@ Result<std::vector<std::string>> wait_for_nodes(cluster::Registry& registry, con
 Result<KeyPlace> KeyPlace::find(const node::Config& config) {
   KeyPlace place;
   if (!config.registry.empty()) {
-    place.text_ = config.registry;
-    place.registry_ = MR_TRY(cluster::open_registry(config.registry));
+    place.text_ = cluster::shown_registry(config.registry);
+    place.registry_ = MR_TRY(cluster::open_registry(config.registry, {config.tls_ca}));
     place.ca_file_ = config.tls_ca;
     return place;
   }

@@ -63,9 +63,11 @@ void Cluster::handle(Request request, Done<Reply> done) {
     return service_.read(std::move(*read), std::move(done));
   if (auto* list = std::get_if<ListRequest>(&request)) {
     if (Status acts = check_list(*list); !acts) return done(acts.take_error());
+    SliceService::ListView view;
+    if (const auto made = around_.membership.redundancy(list->bucket)) view.since = made->since;
     const auto map = around_.membership.maps()->back();
-    const bool same = map->epoch() == list->epoch;
-    return service_.list(std::move(*list), same ? map : nullptr, std::move(done));
+    if (list->once && map->epoch() == list->epoch) view.once_by = map;
+    return service_.list(std::move(*list), std::move(view), std::move(done));
   }
   if (auto* verify = std::get_if<VerifyRequest>(&request))
     return service_.verify(std::move(*verify), std::move(done));

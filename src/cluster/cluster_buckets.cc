@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/clock.h"
+#include "base/number.h"
 #include "cluster/map_changes.h"
 #include "store/bucket_json.h"
 #include "store/reasons.h"
@@ -14,9 +15,11 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 const std::string kPrefix = "buckets/";
+const std::string kRemoved = "removed/";
 
 std::string encode(const store::Bucket& bucket) {
   Json json = {{"created_ms", bucket.created_ms}, {"since_epoch", bucket.settings.redundancy.since}};
+  if (bucket.closing) json["closing"] = true;
   json.update(store::settings_json(bucket.settings));
   return json.dump();
 }
@@ -33,6 +36,8 @@ Result<store::Bucket> decode(const Entry& entry) {
   const auto since = json["since_epoch"].get<uint32_t>();
   json.erase("created_ms");
   json.erase("since_epoch");
+  bucket.closing = json.contains("closing");
+  json.erase("closing");
   bucket.settings = MR_TRY(store::change_settings({}, json).within("registry: " + entry.name));
   bucket.settings.redundancy.since = since;
   return bucket;
@@ -70,13 +75,46 @@ Status ClusterBuckets::refresh() {
   return {};
 }
 
-Status ClusterBuckets::create(const std::string& name, const store::BucketSettings& settings,
-                              uint32_t epoch) {
+Result<uint32_t> ClusterBuckets::choose_first_epoch(const std::string& name) {
+  const auto newest = MR_TRY(read_map(registry_));
+  const uint32_t epoch = newest ? newest->map->epoch() : 0;
+  const auto before = MR_TRY(registry_.get(kRemoved + name));
+  if (!before || parse_number<uint32_t>(before->value).value_or(epoch) < epoch) return epoch;
+  return MR_TRY(change_map(registry_, with_next_epoch)).map->epoch();
+}
+
+Status ClusterBuckets::create(const std::string& name, const store::BucketSettings& settings) {
   MR_TRY(store::check_bucket_name(name, store::NameRule::kShort));
+  const auto exists = [&name] { return make_error(store::kBucketExists, "bucket {} exists", name); };
+  MR_TRY(refresh());
+  if (const auto known = find(name); known != nullptr) {
+    // Whoever was removing it gave up, or is told so.
+    if (known->closing) MR_TRY(reopen(name));
+    return exists();
+  }
   store::Bucket bucket{name, wall_ms(), 0, settings};
-  bucket.settings.redundancy.since = epoch;
+  bucket.settings.redundancy.since = MR_TRY(choose_first_epoch(name));
   const auto revision = MR_TRY(registry_.swap(kPrefix + name, 0, encode(bucket)));
-  if (!revision) return make_error(store::kBucketExists, "bucket {} exists", name);
+  if (!revision) return exists();
+  return refresh();
+}
+
+Status ClusterBuckets::close(const std::string& name) {
+  return set_standing(name, Standing::kClosing);
+}
+
+Status ClusterBuckets::reopen(const std::string& name) {
+  return set_standing(name, Standing::kOpen);
+}
+
+Status ClusterBuckets::set_standing(const std::string& name, Standing standing) {
+  MR_TRY(refresh());
+  const auto known = find(name);
+  if (known == nullptr) return store::no_such_bucket(name);
+  store::Bucket bucket = *known;
+  bucket.closing = standing == Standing::kClosing;
+  if (bucket.closing == known->closing) return {};
+  if (!MR_TRY(registry_.swap(kPrefix + name, known->version, encode(bucket)))) return busy(name);
   return refresh();
 }
 
@@ -102,6 +140,10 @@ Status ClusterBuckets::remove(const std::string& name) {
   MR_TRY(refresh());
   const auto known = find(name);
   if (known == nullptr) return store::no_such_bucket(name);
+  const auto newest = MR_TRY(read_map(registry_));
+  const std::string epoch = fmt::format("{}", newest ? newest->map->epoch() : 0);
+  const auto before = MR_TRY(registry_.get(kRemoved + name));
+  if (!MR_TRY(registry_.swap(kRemoved + name, before ? before->revision : 0, epoch))) return busy(name);
   if (!MR_TRY(registry_.remove(kPrefix + name, known->version))) return busy(name);
   return refresh();
 }

@@ -26,13 +26,22 @@ class ClusterBuckets {
   std::vector<std::shared_ptr<const store::Bucket>> all() const;
 
   Status refresh();
-  // In this epoch of the map: the first in which objects of the bucket may be written.
-  Status create(const std::string& name, const store::BucketSettings& settings, uint32_t epoch);
+  // From the newest epoch of the map on objects of the bucket may be written. If there was a bucket of that
+  // name, the epoch is one in which nothing was written to it: what a node that was away may still have of it
+  // is older, and counts no more.
+  Status create(const std::string& name, const store::BucketSettings& settings);
   // The redundancy with which the bucket was made stays; the map says another one from the next epoch on.
   Status change(const std::string& name, const store::BucketSettings& settings);
+  // Removing takes two steps: once all nodes know that the bucket is closing, nothing new gets into it.
+  Status close(const std::string& name);
+  Status reopen(const std::string& name);
   Status remove(const std::string& name);
 
  private:
+  Result<uint32_t> choose_first_epoch(const std::string& name);
+  enum class Standing : uint8_t { kOpen, kClosing };
+  Status set_standing(const std::string& name, Standing standing);
+
   using Table = std::map<std::string, std::shared_ptr<const store::Bucket>, std::less<>>;
 
   Registry& registry_;

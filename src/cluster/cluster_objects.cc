@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <future>
 #include <thread>
 #include <utility>
 
@@ -70,8 +71,7 @@ void ClusterObjects::change_buckets(std::function<Status()> work, Done<void> don
 }
 
 void ClusterObjects::create_bucket(const std::string& name, store::BucketSettings settings, Done<void> done) {
-  change_buckets([this, name, settings] { return buckets_.create(name, settings, epoch()); },
-                 std::move(done));
+  change_buckets([this, name, settings] { return buckets_.create(name, settings); }, std::move(done));
 }
 
 void ClusterObjects::change_bucket(const std::string& name, store::BucketSettings settings, Done<void> done) {
@@ -125,12 +125,44 @@ Status ClusterObjects::remove_empty_bucket(const std::string& name) {
   if (buckets_.find(name) == nullptr) return store::no_such_bucket(name);
   const Error not_empty = make_error(store::kBucketNotEmpty, "bucket {} is not empty", name);
   if (!MR_TRY(is_empty(name))) return not_empty.copy();
+  MR_TRY(buckets_.close(name));
+  Status emptied = refresh_everywhere();
+  // What was acknowledged before the last node knew is there now.
+  if (emptied && !MR_TRY(is_empty(name))) emptied = not_empty.copy();
+  if (emptied) emptied = empty_closed_bucket(name);
+  if (emptied) return buckets_.remove(name);
+  // Where this fails too, whoever removes or makes the bucket again goes on.
+  static_cast<void>(buckets_.reopen(name));
+  return emptied;
+}
+
+Status ClusterObjects::empty_closed_bucket(const std::string& name) {
   MR_TRY(uploads_.abort_all(name));
-  // An upload may have become an object meanwhile; then its parts are needed.
-  if (!MR_TRY(is_empty(name))) return not_empty.copy();
   MR_TRY(empty_hidden(cluster_, parts_of(name)));
-  MR_TRY(empty_hidden(cluster_, indexes_of(name)));
-  return buckets_.remove(name);
+  return empty_hidden(cluster_, indexes_of(name));
+}
+
+Status ClusterObjects::refresh_everywhere() {
+  const auto refresh = [this](uint32_t node) {
+    return store::ask_for<Reply>(
+        [&](Done<Reply> done) { cluster_.call(node, RefreshRequest{}, std::move(done)); });
+  };
+  // First this node, so that it knows of all others.
+  const uint32_t self = cluster_.membership().self();
+  if (const auto own = refresh(self).get(); !own) return own.error().copy();
+  std::vector<std::future<Result<Reply>>> waiting;
+  const auto maps = cluster_.membership().maps();
+  for (const MapNode& node : maps->back()->nodes()) {
+    if (node.is_alive() && node.number != self) waiting.push_back(refresh(node.number));
+  }
+  Status all;
+  for (auto& answer : waiting) {
+    const auto heard = answer.get();
+    if (!heard)
+      all = make_error(Code::kUnavailable, "a node does not answer: {}", heard.error().message())
+                .with_hint("try again; millrace cluster status says which nodes serve");
+  }
+  return all;
 }
 
 store::ObjectPointer ClusterObjects::find(std::string_view, std::string_view) {

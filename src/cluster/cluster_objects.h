@@ -86,6 +86,9 @@ class ClusterObjects final : public store::Objects {
   // Until this node's map says it. Blocks.
   Status wait_for_redundancy(const std::string& bucket, const store::Redundancy& wanted) const;
   Status remove_empty_bucket(const std::string& name);
+  Status empty_closed_bucket(const std::string& name);
+  // Returns when all nodes that serve have read buckets and keys again.
+  Status refresh_everywhere();
   ClusterShards::Get hidden_source();
   // Also of hidden buckets.
   void get_object(const ObjectName& name, Done<store::ObjectPointer> done, unsigned turn = 0);

@@ -14,6 +14,7 @@
 #include "base/mutex.h"
 #include "base/snapshot.h"
 #include "cluster/race.h"
+#include "cluster/reasons.h"
 #include "cluster/slice_shelf.h"
 #include "cluster/stripe.h"
 #include "store/waiting.h"
@@ -479,7 +480,9 @@ class ReaderState : public std::enable_shared_from_this<ReaderState> {
       if (std::exchange(rebuilding.ended, true)) return;
       error = std::move(rebuilding.error);
     }
-    rebuilding.done(std::move(*error).within("too few slices can be read"));
+    // A slice that is not there is no missing object.
+    rebuilding.done(Error(kTooFewSlices, "too few slices can be read: " + error->message())
+                        .with_hint("millrace cluster where shows which drives hold them"));
   }
 
   // The bucket's redundancy was changed meanwhile: the same bytes lie in other slices.

@@ -6,6 +6,7 @@
 #include "cluster/cluster_writer.h"
 #include "cluster/hidden_bucket.h"
 #include "cluster/places.h"
+#include "cluster/reasons.h"
 #include "store/shard_feed.h"
 #include "store/waiting.h"
 
@@ -68,7 +69,7 @@ Result<ClusterShards::Index> ClusterShards::get(const store::ObjectPointer& shar
   if (keeps_index(record)) {
     Result<Index> kept = read_kept(*shard);
     // Any other error is one of reading: to read the whole shard instead would not help.
-    if (kept || kept.error().code() != Code::kNotFound) return kept;
+    if (kept || !(kept.error().code() == Code::kNotFound || kept.error().is(kTooFewSlices))) return kept;
   }
   Result<Index> built = builds_.run(record.spread.write_id, [&] { return build(shard); });
   if (!built) return named(built.take_error());

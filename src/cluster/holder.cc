@@ -146,14 +146,21 @@ void Holder::tell_all(std::shared_ptr<const StateRequest> request, Done<Reply> d
   gathering->left = drives.size();
   for (const DriveId drive : drives) {
     in_turn({drive, request->name}, [this, drive, request, gathering, done](std::function<void()> finished) {
-      shelf_.read(drive, request->name, [drive, gathering, done, finished](Result<Ledger> read) {
-        finished();
-        // A drive that cannot be read counts as one that is not there.
-        if (read) gathering->reply.drives.push_back({drive, read.take()});
-        if (--gathering->left == 0) done(Reply(std::move(gathering->reply)));
-      });
+      shelf_.read(drive, request->name,
+                  [this, drive, request, gathering, done, finished](Result<Ledger> read) {
+                    finished();
+                    // A drive that cannot be read counts as one that is not there.
+                    if (read) gathering->reply.drives.push_back({drive, read.take()});
+                    if (read) hide_removed(request->name, gathering->reply.drives.back().ledger);
+                    if (--gathering->left == 0) done(Reply(std::move(gathering->reply)));
+                  });
     });
   }
+}
+
+void Holder::hide_removed(const ObjectName& name, Ledger& ledger) const {
+  if (ledger.mark && is_of_removed_bucket(ledger.mark->record.version, name.bucket, membership_))
+    ledger.mark.reset();
 }
 
 void Holder::mark(MarkRequest request, Done<Reply> done) {
@@ -177,7 +184,11 @@ void Holder::mark_now(const MarkRequest& request, Ledger ledger, Done<Reply> don
     done(make_error(kMarkRefused, "{}/{}: {}", request.name.bucket, request.name.key, why));
   };
   if (ledger.mark && ledger.mark->record.version > record.version) return refuse("a newer write was marked");
-  if (ledger.mark && ledger.mark->record.version == record.version) return done(Reply(DoneReply{}));
+  if (ledger.mark && ledger.mark->record.version == record.version) {
+    if (ledger.mark->record.spread.write_id != spread.write_id)
+      return refuse("another write has its version");
+    return done(Reply(DoneReply{}));
+  }
   const auto slot = record.deleted ? std::nullopt : ledger.held_slot(spread, request.drive);
   if (!request.pointer && !slot && !record.deleted && !broken("mark-without-all-slices"))
     return refuse("the slice to be marked is not here");
@@ -201,6 +212,7 @@ void Holder::mark_now(const MarkRequest& request, Ledger ledger, Done<Reply> don
 
 bool Holder::may_forget(const ForgetRequest& request, const Mark& mark) const {
   if (mark.record.version > request.version) return false;
+  if (is_of_removed_bucket(mark.record.version, request.name.bucket, membership_)) return true;
   const auto maps = membership_.maps();
   // No map is open in which anyone could know of something older than this tombstone.
   if (mark.record.deleted && mark.record.version.epoch < maps->front()->epoch()) return true;

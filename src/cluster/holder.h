@@ -45,6 +45,8 @@ class Holder {
   void in_turn(Place place, Work work);
   void run_next(const Place& place);
   void tell_all(std::shared_ptr<const StateRequest> request, Done<Reply> done);
+  // What a bucket of before had under this name.
+  void hide_removed(const ObjectName& name, Ledger& ledger) const;
   void mark_now(const MarkRequest& request, Ledger ledger, Done<Reply> done);
   struct Comparison;
   void compare_next(const std::shared_ptr<Comparison>& comparison);

@@ -183,7 +183,9 @@ void Home::ask(const ObjectName& name, KeyState& state) {
   std::set<DriveId> knowing = may_hold(*maps, name, membership_);
   knowing.insert(state.also.begin(), state.also.end());
   for (const DriveId drive : knowing) {
-    if (maps->back()->is_alive(drive)) by_node[maps->back()->node_of(drive)->number].push_back(drive);
+    // Also where the drive is away: its node may be the home of before, and is to know that it is no more.
+    const MapNode* const node = maps->back()->node_of(drive);
+    if (node != nullptr && node->is_alive()) by_node[node->number].push_back(drive);
   }
   if (broken("no-sync")) {
     std::erase_if(by_node, [&](const auto& entry) { return entry.first != membership_.self(); });
@@ -333,7 +335,7 @@ void Home::take(const ObjectName& name, KeyState& state, Waiting waiting) {
     return answer(std::move(waiting.done), Reply(ObjectReply{}));
   Busy busy;
   busy.record = judged.take();
-  state.given = busy.record.version.counter;
+  given_ = busy.record.version.counter;
   busy.targets = targets(name, busy.record);
   busy.needs_all = waiting.commit->kind == CommitRequest::Kind::kRemove ||
                    waiting.commit->kind == CommitRequest::Kind::kTags ||
@@ -347,6 +349,7 @@ void Home::take(const ObjectName& name, KeyState& state, Waiting waiting) {
 
 Result<store::Record> Home::judge(const ObjectName& name, const KeyState& state,
                                   const CommitRequest& request) const {
+  if (request.kind != CommitRequest::Kind::kRemove) MR_TRY(check_open(membership_, name.bucket));
   const store::Record* object = object_of(state.last);
   MR_TRY(request.condition.judge(name.bucket, name.key, object));
   store::Record record = request.record;
@@ -366,7 +369,7 @@ Result<store::Record> Home::judge(const ObjectName& name, const KeyState& state,
   record.deleted = request.kind == CommitRequest::Kind::kRemove;
   const uint64_t before =
       state.last && state.last->version.epoch == state.epoch ? state.last->version.counter : 0;
-  record.version = {state.epoch, std::max(before, state.given) + 1, membership_.self()};
+  record.version = {state.epoch, std::max(before, given_) + 1, membership_.self()};
   if (record.deleted) record.spread = {};
   MR_TRY(check_floor(name, record));
   if (request.kind == CommitRequest::Kind::kRemove || request.kind == CommitRequest::Kind::kTags)
@@ -475,6 +478,10 @@ void Home::hear_mark(const ObjectName& name, store::Version version, DriveId dri
   if (!is_whole(name, *state.busy)) return;
   // Only who still acts for the key may say that the write is there.
   if (Status acts = check(state.epoch, name); !acts) return step(name);
+  // Whoever removes the bucket may have looked before.
+  Busy& busy = *state.busy;
+  if (busy.done && !busy.record.deleted && membership_.is_closing(name.bucket))
+    answer(std::exchange(busy.done, nullptr), outcome_unknown(name));
   settle(name, state);
   step(name);
 }

@@ -72,7 +72,6 @@ class Home {
     bool synced = false;
     bool asking = false;
     uint64_t round = 0;   // of asking, so that late answers are known as such; no key has it twice
-    uint64_t given = 0;   // the highest counter of a version in this epoch, even if the write failed
     size_t to_hear = 0;   // nodes that did not answer yet
     bool missed = false;  // one of them failed to
     std::map<DriveId, Ledger> heard;
@@ -141,6 +140,7 @@ class Home {
   const Holder& holder_;
   std::map<ObjectName, KeyState> keys_;
   uint64_t rounds_ = 0;
+  uint64_t given_ = 0;  // the highest counter of a version, even if the write failed; no two are the same
   Replaced replaced_;
 };
 

@@ -14,8 +14,8 @@ namespace millrace::cluster {
 // Whether every open map puts every object where the newest one does.
 bool places_all_alike(const Maps& maps);
 
-// Whether enough drives that are alive in this map come before `drive` among the holders of what the row says.
-// Never true of removals, and of writes that are not complete.
+// Whether enough drives that are alive in this map come before `drive` among the holders of what the row
+// says. Never true of removals, and of writes that are not complete.
 Result<bool> is_listed_elsewhere(const LedgerSummary& row, DriveId drive, const Map& map);
 
 }  // namespace millrace::cluster

@@ -150,6 +150,11 @@ Changed with_closed(const Map& map, uint32_t oldest_open) {
       Map(map.cluster(), map.epoch() + 1, oldest_open, map.nodes(), map.redundancies()));
 }
 
+Changed with_next_epoch(const Map& map) {
+  return std::optional<Map>(
+      Map(map.cluster(), map.epoch() + 1, map.oldest_open(), map.nodes(), map.redundancies()));
+}
+
 Changed with_redundancy(const Map& map, const std::string& bucket, const store::Redundancy& made,
                         const store::Redundancy& wanted) {
   const store::Redundancy now = map.redundancy_of(bucket, made);

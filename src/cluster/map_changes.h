@@ -46,6 +46,9 @@ Changed with_redundancy(const Map& map, const std::string& bucket, const store::
 // only one that is open, the next one begins, so that it can be closed later.
 Changed with_closed(const Map& map, uint32_t oldest_open);
 
+// Nothing changes but the epoch.
+Changed with_next_epoch(const Map& map);
+
 // What a node said about its last walk (cluster/walker.h).
 struct Walked {
   uint32_t epoch = 0;  // all that its drives know lies where the map of this epoch puts it

@@ -60,8 +60,11 @@ Result<ClusterIdentity> decode_identity(std::string_view text) {
 }
 
 MemberSurroundings MemberSurroundings::real() {
-  return {
-      [] { return steady_us(); }, [] { return millrace::wall_ms(); }, [] { return millrace::make_id(); }, {}};
+  return {// A machine that was suspended wakes without its lease.
+          [] { return boot_us(); },
+          [] { return millrace::wall_ms(); },
+          [] { return millrace::make_id(); },
+          {}};
 }
 
 Member::Member(Registry& registry, MemberOptions options, MemberSurroundings surroundings,
@@ -349,7 +352,10 @@ Result<bool> Member::replace(const Map& next) {
 }
 
 Status Member::found_map() {
-  MR_TRY(admit());
+  // Whoever wrote the identity may have died before the map. Then nobody has joined yet who could have given
+  // a token; a map that was lost leaves buckets and older maps behind.
+  const bool is_first = MR_TRY(registry_.list("buckets/")).empty() && MR_TRY(registry_.list("maps/")).empty();
+  if (!is_first) MR_TRY(admit());
   if (!session()) return {};
   const Map none(identity_.load()->id, 0, 0, {});
   const auto first = MR_TRY(with_node(none, wanted(), surroundings_.wall_ms()));

@@ -6,41 +6,19 @@
 #include <limits>
 
 #include "cluster/reasons.h"
-#include "store/coding.h"
+#include "cluster/tail_coding.h"
 #include "store/reasons.h"
 
 namespace millrace::cluster {
 
 namespace {
 
-// Writes all but the tail of a message, whose length is the last of what is written.
-class Encoder : public store::Encoder {
- public:
-  void tail(const Bytes& bytes) {
-    u32(static_cast<uint32_t>(bytes.size()));
-    tail_ = bytes;
-  }
-  WireMessage take() && { return {std::move(*this).store::Encoder::take(), std::move(tail_)}; }
-
- private:
-  Bytes tail_;
-};
-
-class Decoder : public store::Decoder {
- public:
-  explicit Decoder(const Bytes& bytes) : store::Decoder(bytes.view()), bytes_(bytes) {}
-  Bytes tail() { return bytes_.part(text()); }
-
- private:
-  const Bytes& bytes_;
-};
-
 constexpr uint8_t kFormat = 1;
 constexpr size_t kMaxDrives = 4096;
 constexpr uint8_t kError = 255;  // in place of a reply's kind
 
 // Reasons that whoever asked acts on.
-constexpr std::array<const Reason*, 10> kReasons = {&kOldEpoch,
+constexpr std::array<const Reason*, 11> kReasons = {&kOldEpoch,
                                                     &kNotHome,
                                                     &kUndecided,
                                                     &kHoldersChanged,
@@ -49,32 +27,33 @@ constexpr std::array<const Reason*, 10> kReasons = {&kOldEpoch,
                                                     &store::kNoSuchBucket,
                                                     &store::kNoSuchObject,
                                                     &store::kConditionFailed,
-                                                    &store::kBucketNotEmpty};
+                                                    &store::kBucketNotEmpty,
+                                                    &kClosing};
 
 Error broken(std::string_view why) {
   return make_error(Code::kCorrupt, "peer message: {}", why);
 }
 
-void encode(Encoder& out, const ObjectName& name) {
+void encode(TailEncoder& out, const ObjectName& name) {
   out.text(name.bucket);
   out.text(name.key);
 }
-ObjectName decode_name(Decoder& in) {
+ObjectName decode_name(TailDecoder& in) {
   ObjectName name;
   name.bucket = in.text();
   name.key = in.text();
   return name;
 }
 
-void encode(Encoder& out, const store::Record& record) {
+void encode(TailEncoder& out, const store::Record& record) {
   out.text(store::encode_record(record));
 }
-Result<store::Record> decode_record(Decoder& in) {
+Result<store::Record> decode_record(TailDecoder& in) {
   return store::decode_record(in.text());
 }
 
 template <typename T>
-void encode_optional(Encoder& out, const std::optional<T>& value) {
+void encode_optional(TailEncoder& out, const std::optional<T>& value) {
   out.u8(value ? 1 : 0);
   if constexpr (std::is_same_v<T, std::string>) {
     if (value) out.text(*value);
@@ -83,7 +62,7 @@ void encode_optional(Encoder& out, const std::optional<T>& value) {
   }
 }
 template <typename T>
-std::optional<T> decode_optional(Decoder& in) {
+std::optional<T> decode_optional(TailDecoder& in) {
   if (in.u8() == 0) return std::nullopt;
   if constexpr (std::is_same_v<T, std::string>) {
     return std::string(in.text());
@@ -92,13 +71,13 @@ std::optional<T> decode_optional(Decoder& in) {
   }
 }
 
-void encode(Encoder& out, const store::Condition& condition) {
+void encode(TailEncoder& out, const store::Condition& condition) {
   out.u8(condition.only_if_absent ? 1 : 0);
   encode_optional(out, condition.only_if_etag);
   encode_optional(out, condition.only_if_size);
   encode_optional(out, condition.only_if_modified_ms);
 }
-store::Condition decode_condition(Decoder& in) {
+store::Condition decode_condition(TailDecoder& in) {
   store::Condition condition;
   condition.only_if_absent = in.u8() != 0;
   condition.only_if_etag = decode_optional<std::string>(in);
@@ -107,23 +86,23 @@ store::Condition decode_condition(Decoder& in) {
   return condition;
 }
 
-void encode(Encoder& out, const store::Spread& spread) {
+void encode(TailEncoder& out, const store::Spread& spread) {
   store::Record record;  // a spread has no encoding of its own
   record.spread = spread;
   encode(out, record);
 }
-Result<store::Spread> decode_spread(Decoder& in) {
+Result<store::Spread> decode_spread(TailDecoder& in) {
   return MR_TRY(decode_record(in)).spread;
 }
 
-void encode(Encoder& out, const PrepareRequest& request) {
+void encode(TailEncoder& out, const PrepareRequest& request) {
   out.u64(request.drive);
   encode(out, request.name);
   encode(out, request.spread);
   out.text(request.bytes);
   out.u8(request.inlined ? 1 : 0);
 }
-Result<Request> decode_prepare(Decoder& in) {
+Result<Request> decode_prepare(TailDecoder& in) {
   PrepareRequest request;
   request.drive = in.u64();
   request.name = decode_name(in);
@@ -133,14 +112,14 @@ Result<Request> decode_prepare(Decoder& in) {
   return Request(std::move(request));
 }
 
-void encode(Encoder& out, const StateRequest& request) {
+void encode(TailEncoder& out, const StateRequest& request) {
   out.u8(static_cast<uint8_t>(request.purpose));
   out.u32(request.epoch);
   encode(out, request.name);
   out.u32(static_cast<uint32_t>(request.drives.size()));
   for (const DriveId drive : request.drives) out.u64(drive);
 }
-Result<Request> decode_state(Decoder& in) {
+Result<Request> decode_state(TailDecoder& in) {
   StateRequest request;
   const uint8_t purpose = in.u8();
   if (purpose > 1) return broken("its purpose is unknown");
@@ -153,14 +132,14 @@ Result<Request> decode_state(Decoder& in) {
   return Request(std::move(request));
 }
 
-void encode(Encoder& out, const MarkRequest& request) {
+void encode(TailEncoder& out, const MarkRequest& request) {
   out.u32(request.epoch);
   out.u64(request.drive);
   encode(out, request.name);
   encode(out, request.record);
   out.u8(request.pointer ? 1 : 0);
 }
-Result<Request> decode_mark(Decoder& in) {
+Result<Request> decode_mark(TailDecoder& in) {
   MarkRequest request;
   request.epoch = in.u32();
   request.drive = in.u64();
@@ -170,12 +149,12 @@ Result<Request> decode_mark(Decoder& in) {
   return Request(std::move(request));
 }
 
-void encode(Encoder& out, const store::Version& version) {
+void encode(TailEncoder& out, const store::Version& version) {
   out.u32(version.epoch);
   out.u64(version.counter);
   out.u32(version.node);
 }
-store::Version decode_version(Decoder& in) {
+store::Version decode_version(TailDecoder& in) {
   store::Version version;
   version.epoch = in.u32();
   version.counter = in.u64();
@@ -183,12 +162,12 @@ store::Version decode_version(Decoder& in) {
   return version;
 }
 
-void encode(Encoder& out, const CompleteRequest& request) {
+void encode(TailEncoder& out, const CompleteRequest& request) {
   out.u64(request.drive);
   encode(out, request.name);
   encode(out, request.version);
 }
-Result<Request> decode_complete(Decoder& in) {
+Result<Request> decode_complete(TailDecoder& in) {
   CompleteRequest request;
   request.drive = in.u64();
   request.name = decode_name(in);
@@ -196,14 +175,14 @@ Result<Request> decode_complete(Decoder& in) {
   return Request(std::move(request));
 }
 
-void encode(Encoder& out, const CommitRequest& request) {
+void encode(TailEncoder& out, const CommitRequest& request) {
   out.u8(static_cast<uint8_t>(request.kind));
   out.u32(request.epoch);
   encode(out, request.name);
   encode(out, request.record);
   encode(out, request.condition);
 }
-Result<Request> decode_commit(Decoder& in) {
+Result<Request> decode_commit(TailDecoder& in) {
   CommitRequest request;
   const uint8_t kind = in.u8();
   if (kind > static_cast<uint8_t>(CommitRequest::Kind::kMove)) return broken("its kind is unknown");
@@ -215,25 +194,25 @@ Result<Request> decode_commit(Decoder& in) {
   return Request(std::move(request));
 }
 
-void encode(Encoder& out, const FindRequest& request) {
+void encode(TailEncoder& out, const FindRequest& request) {
   out.u32(request.epoch);
   encode(out, request.name);
 }
-Result<Request> decode_find(Decoder& in) {
+Result<Request> decode_find(TailDecoder& in) {
   FindRequest request;
   request.epoch = in.u32();
   request.name = decode_name(in);
   return Request(std::move(request));
 }
 
-void encode(Encoder& out, const AppendRequest& request) {
+void encode(TailEncoder& out, const AppendRequest& request) {
   out.u64(request.drive);
   out.text(request.write_id);
   out.u8(request.slot);
   out.u64(request.offset);
   out.tail(request.bytes);
 }
-Result<Request> decode_append(Decoder& in) {
+Result<Request> decode_append(TailDecoder& in) {
   AppendRequest request;
   request.drive = in.u64();
   request.write_id = in.text();
@@ -243,13 +222,13 @@ Result<Request> decode_append(Decoder& in) {
   return Request(std::move(request));
 }
 
-void encode(Encoder& out, const FinishRequest& request) {
+void encode(TailEncoder& out, const FinishRequest& request) {
   out.u64(request.drive);
   encode(out, request.name);
   encode(out, request.spread);
   out.u64(request.size);
 }
-Result<Request> decode_finish(Decoder& in) {
+Result<Request> decode_finish(TailDecoder& in) {
   FinishRequest request;
   request.drive = in.u64();
   request.name = decode_name(in);
@@ -258,12 +237,12 @@ Result<Request> decode_finish(Decoder& in) {
   return Request(std::move(request));
 }
 
-void encode(Encoder& out, const DropRequest& request) {
+void encode(TailEncoder& out, const DropRequest& request) {
   out.u64(request.drive);
   encode(out, request.name);
   encode(out, request.spread);
 }
-Result<Request> decode_drop(Decoder& in) {
+Result<Request> decode_drop(TailDecoder& in) {
   DropRequest request;
   request.drive = in.u64();
   request.name = decode_name(in);
@@ -271,14 +250,14 @@ Result<Request> decode_drop(Decoder& in) {
   return Request(std::move(request));
 }
 
-void encode(Encoder& out, const ReadRequest& request) {
+void encode(TailEncoder& out, const ReadRequest& request) {
   out.u64(request.drive);
   out.text(request.write_id);
   out.u8(request.slot);
   out.u64(request.offset);
   out.u32(request.size);
 }
-Result<Request> decode_read(Decoder& in) {
+Result<Request> decode_read(TailDecoder& in) {
   ReadRequest request;
   request.drive = in.u64();
   request.write_id = in.text();
@@ -292,7 +271,7 @@ Result<Request> decode_read(Decoder& in) {
 constexpr uint8_t kRecords = 1;
 constexpr uint8_t kOnce = 2;
 
-void encode(Encoder& out, const ListRequest& request) {
+void encode(TailEncoder& out, const ListRequest& request) {
   out.u32(request.epoch);
   out.text(request.bucket);
   out.text(request.prefix);
@@ -300,7 +279,7 @@ void encode(Encoder& out, const ListRequest& request) {
   out.u32(request.limit);
   out.u8(static_cast<uint8_t>((request.records ? kRecords : 0) | (request.once ? kOnce : 0)));
 }
-Result<Request> decode_list(Decoder& in) {
+Result<Request> decode_list(TailDecoder& in) {
   ListRequest request;
   request.epoch = in.u32();
   request.bucket = in.text();
@@ -311,20 +290,21 @@ Result<Request> decode_list(Decoder& in) {
   if ((flags & ~(kRecords | kOnce)) != 0) return broken("it asks for what is not known here");
   request.records = (flags & kRecords) != 0;
   request.once = (flags & kOnce) != 0;
+  if (request.limit == 0) return broken("it asks for nothing");
   return Request(std::move(request));
 }
 
-void encode(Encoder&, const RefreshRequest&) {}
-Result<Request> decode_refresh(Decoder&) {
+void encode(TailEncoder&, const RefreshRequest&) {}
+Result<Request> decode_refresh(TailDecoder&) {
   return Request(RefreshRequest{});
 }
 
-void encode(Encoder& out, const MendRequest& request) {
+void encode(TailEncoder& out, const MendRequest& request) {
   out.u32(request.epoch);
   encode(out, request.name);
   out.u64(request.drive);
 }
-Result<Request> decode_mend(Decoder& in) {
+Result<Request> decode_mend(TailDecoder& in) {
   MendRequest request;
   request.epoch = in.u32();
   request.name = decode_name(in);
@@ -332,13 +312,13 @@ Result<Request> decode_mend(Decoder& in) {
   return Request(std::move(request));
 }
 
-void encode(Encoder& out, const ForgetRequest& request) {
+void encode(TailEncoder& out, const ForgetRequest& request) {
   out.u32(request.epoch);
   out.u64(request.drive);
   encode(out, request.name);
   encode(out, request.version);
 }
-Result<Request> decode_forget(Decoder& in) {
+Result<Request> decode_forget(TailDecoder& in) {
   ForgetRequest request;
   request.epoch = in.u32();
   request.drive = in.u64();
@@ -347,7 +327,7 @@ Result<Request> decode_forget(Decoder& in) {
   return Request(std::move(request));
 }
 
-void encode(Encoder& out, const CompareRequest& request) {
+void encode(TailEncoder& out, const CompareRequest& request) {
   out.u32(request.epoch);
   out.u64(request.drive);
   out.u32(static_cast<uint32_t>(request.known.size()));
@@ -356,7 +336,7 @@ void encode(Encoder& out, const CompareRequest& request) {
     encode(out, one.version);
   }
 }
-Result<Request> decode_compare(Decoder& in) {
+Result<Request> decode_compare(TailDecoder& in) {
   CompareRequest request;
   request.epoch = in.u32();
   request.drive = in.u64();
@@ -370,19 +350,19 @@ Result<Request> decode_compare(Decoder& in) {
   return Request(std::move(request));
 }
 
-void encode(Encoder&, const ProgressRequest&) {}
-Result<Request> decode_progress(Decoder&) {
+void encode(TailEncoder&, const ProgressRequest&) {}
+Result<Request> decode_progress(TailDecoder&) {
   return Request(ProgressRequest{});
 }
 
-void encode(Encoder& out, const VerifyRequest& request) {
+void encode(TailEncoder& out, const VerifyRequest& request) {
   out.u64(request.drive);
   encode(out, request.name);
   out.text(request.write_id);
   out.u8(request.slot);
   out.u64(request.block);
 }
-Result<Request> decode_verify(Decoder& in) {
+Result<Request> decode_verify(TailDecoder& in) {
   VerifyRequest request;
   request.drive = in.u64();
   request.name = decode_name(in);
@@ -392,21 +372,21 @@ Result<Request> decode_verify(Decoder& in) {
   return Request(std::move(request));
 }
 
-using DecodeRequest = Result<Request> (*)(Decoder&);
+using DecodeRequest = Result<Request> (*)(TailDecoder&);
 // At the positions of the variant.
 constexpr std::array<DecodeRequest, std::variant_size_v<Request>> kDecoders = {
     decode_prepare, decode_state,  decode_mark,    decode_complete, decode_commit, decode_find,
     decode_append,  decode_finish, decode_drop,    decode_read,     decode_list,   decode_refresh,
     decode_mend,    decode_forget, decode_compare, decode_progress, decode_verify};
 
-void encode(Encoder& out, const StateReply& reply) {
+void encode(TailEncoder& out, const StateReply& reply) {
   out.u32(static_cast<uint32_t>(reply.drives.size()));
   for (const StateReply::Held& held : reply.drives) {
     out.u64(held.drive);
     encode_ledger(out, held.ledger);
   }
 }
-Result<Reply> decode_state_reply(Decoder& in) {
+Result<Reply> decode_state_reply(TailDecoder& in) {
   StateReply reply;
   const uint32_t drives = in.u32();
   if (drives > kMaxDrives) return broken("it names too many drives");
@@ -417,29 +397,29 @@ Result<Reply> decode_state_reply(Decoder& in) {
   return Reply(std::move(reply));
 }
 
-void encode(Encoder& out, const ObjectReply& reply) {
+void encode(TailEncoder& out, const ObjectReply& reply) {
   out.u8(reply.record ? 1 : 0);
   if (reply.record) encode(out, *reply.record);
 }
-Result<Reply> decode_object_reply(Decoder& in) {
+Result<Reply> decode_object_reply(TailDecoder& in) {
   ObjectReply reply;
   if (in.u8() != 0) reply.record = MR_TRY(decode_record(in));
   return Reply(std::move(reply));
 }
 
-void encode(Encoder&, const DoneReply&) {}
-Result<Reply> decode_done_reply(Decoder&) {
+void encode(TailEncoder&, const DoneReply&) {}
+Result<Reply> decode_done_reply(TailDecoder&) {
   return Reply(DoneReply{});
 }
 
-void encode(Encoder& out, const BytesReply& reply) {
+void encode(TailEncoder& out, const BytesReply& reply) {
   out.tail(reply.bytes);
 }
-Result<Reply> decode_bytes_reply(Decoder& in) {
+Result<Reply> decode_bytes_reply(TailDecoder& in) {
   return Reply(BytesReply{in.tail()});
 }
 
-void encode(Encoder& out, const ListReply& reply) {
+void encode(TailEncoder& out, const ListReply& reply) {
   out.text(reply.reached);
   out.u32(static_cast<uint32_t>(reply.drives.size()));
   for (const DriveId drive : reply.drives) out.u64(drive);
@@ -455,7 +435,7 @@ void encode(Encoder& out, const ListReply& reply) {
     if (entry.record) encode(out, *entry.record);
   }
 }
-Result<Reply> decode_list_reply(Decoder& in) {
+Result<Reply> decode_list_reply(TailDecoder& in) {
   ListReply reply;
   reply.reached = in.text();
   for (uint32_t left = in.u32(); left > 0 && in.good(); --left) reply.drives.push_back(in.u64());
@@ -473,11 +453,11 @@ Result<Reply> decode_list_reply(Decoder& in) {
   return Reply(std::move(reply));
 }
 
-void encode(Encoder& out, const CompareReply& reply) {
+void encode(TailEncoder& out, const CompareReply& reply) {
   out.u32(static_cast<uint32_t>(reply.differing.size()));
   for (const uint32_t position : reply.differing) out.u32(position);
 }
-Result<Reply> decode_compare_reply(Decoder& in) {
+Result<Reply> decode_compare_reply(TailDecoder& in) {
   CompareReply reply;
   const uint32_t count = in.u32();
   if (count > CompareRequest::kMost) return broken("it names too many objects");
@@ -503,13 +483,13 @@ constexpr uint64_t Progress::* kProgressNumbers[] = {&Progress::rows,
                                                      &Progress::damaged,
                                                      &Progress::repaired};
 
-void encode(Encoder& out, const ProgressReply& reply) {
+void encode(TailEncoder& out, const ProgressReply& reply) {
   out.u32(reply.progress.clean);
   out.u32(reply.progress.walking);
   for (const auto number : kProgressNumbers) out.u64(reply.progress.*number);
   out.text(reply.progress.problem);
 }
-Result<Reply> decode_progress_reply(Decoder& in) {
+Result<Reply> decode_progress_reply(TailDecoder& in) {
   ProgressReply reply;
   reply.progress.clean = in.u32();
   reply.progress.walking = in.u32();
@@ -518,14 +498,14 @@ Result<Reply> decode_progress_reply(Decoder& in) {
   return Reply(std::move(reply));
 }
 
-void encode(Encoder& out, const VerifyReply& reply) {
+void encode(TailEncoder& out, const VerifyReply& reply) {
   out.u8(static_cast<uint8_t>(reply.found));
   out.u64(reply.bytes);
   out.u64(reply.next);
   encode_optional(out, reply.bad_block);
   out.text(reply.why);
 }
-Result<Reply> decode_verify_reply(Decoder& in) {
+Result<Reply> decode_verify_reply(TailDecoder& in) {
   VerifyReply reply;
   const uint8_t found = in.u8();
   if (found > static_cast<uint8_t>(VerifyReply::Found::kDamaged)) return broken("its finding is unknown");
@@ -537,12 +517,12 @@ Result<Reply> decode_verify_reply(Decoder& in) {
   return Reply(std::move(reply));
 }
 
-using DecodeReply = Result<Reply> (*)(Decoder&);
+using DecodeReply = Result<Reply> (*)(TailDecoder&);
 constexpr std::array<DecodeReply, std::variant_size_v<Reply>> kReplyDecoders = {
     decode_state_reply, decode_object_reply,  decode_done_reply,     decode_bytes_reply,
     decode_list_reply,  decode_compare_reply, decode_progress_reply, decode_verify_reply};
 
-Error decode_error(Decoder& in) {
+Error decode_error(TailDecoder& in) {
   const uint8_t code = in.u8();
   const uint8_t reason = in.u8();
   std::string message(in.text());
@@ -556,7 +536,7 @@ Error decode_error(Decoder& in) {
 }  // namespace
 
 WireMessage encode_request(const Request& request) {
-  Encoder out;
+  TailEncoder out;
   out.u8(kFormat);
   out.u8(static_cast<uint8_t>(request.index()));
   std::visit([&](const auto& one) { encode(out, one); }, request);
@@ -564,7 +544,7 @@ WireMessage encode_request(const Request& request) {
 }
 
 Result<Request> decode_request(const Bytes& bytes) {
-  Decoder in(bytes);
+  TailDecoder in(bytes);
   if (in.u8() != kFormat) return make_error(Code::kUnsupported, "peer message: unknown format");
   const uint8_t kind = in.u8();
   if (!in.good() || kind >= kDecoders.size()) return broken("its kind is unknown");
@@ -574,7 +554,7 @@ Result<Request> decode_request(const Bytes& bytes) {
 }
 
 WireMessage encode_reply(const Result<Reply>& reply) {
-  Encoder out;
+  TailEncoder out;
   out.u8(kFormat);
   if (reply) {
     out.u8(static_cast<uint8_t>(reply->index()));
@@ -593,7 +573,7 @@ WireMessage encode_reply(const Result<Reply>& reply) {
 }
 
 Result<Reply> decode_reply(const Bytes& bytes) {
-  Decoder in(bytes);
+  TailDecoder in(bytes);
   if (in.u8() != kFormat) return make_error(Code::kUnsupported, "peer message: unknown format");
   const uint8_t kind = in.u8();
   if (kind == kError) return decode_error(in);

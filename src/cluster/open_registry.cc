@@ -18,4 +18,11 @@ Result<std::unique_ptr<Registry>> open_registry(const std::string& where, const 
   return registry;
 }
 
+std::string shown_registry(const std::string& where) {
+  if (!is_etcd_address(where)) return where;
+  const size_t begin = where.find("://") + 3;
+  const size_t at = where.rfind('@', where.find('/', begin));
+  return at == std::string::npos || at < begin ? where : where.substr(0, begin) + where.substr(at + 1);
+}
+
 }  // namespace millrace::cluster

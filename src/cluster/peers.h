@@ -54,6 +54,8 @@ class Membership {
   // Somebody knows a newer map: look for it soon.
   virtual void look_again() = 0;
   virtual Result<Redundancy> redundancy(const std::string& bucket) const = 0;
+  // The bucket is being removed: nothing new gets into it.
+  virtual bool is_closing(const std::string&) const { return false; }
   // Everything that this node's drives know was found in its place.
   virtual void note_walked(Walked walked) = 0;
 };

@@ -2,6 +2,7 @@
 #include "cluster/places.h"
 
 #include "cluster/hidden_bucket.h"
+#include "cluster/reasons.h"
 
 namespace millrace::cluster {
 
@@ -22,6 +23,18 @@ Redundancy redundancy_for(const store::Record& record, const Redundancy& whole) 
 bool is_spread_otherwise(const store::Record& record, const Redundancy& whole) {
   const Redundancy wanted = redundancy_for(record, whole);
   return !record.deleted && (record.spread.k != wanted.k || record.spread.m != wanted.m);
+}
+
+Status check_open(const Membership& membership, const std::string& bucket) {
+  if (!membership.is_closing(bucket)) return {};
+  return make_error(kClosing, "bucket {} is being removed", bucket)
+      .with_hint("if nobody removes it any more, make it again: it keeps what it has");
+}
+
+bool is_of_removed_bucket(const store::Version& version, const std::string& bucket,
+                          const Membership& membership) {
+  const auto made = membership.redundancy(bucket);
+  return made && version.epoch < made->since;
 }
 
 std::vector<DriveId> place_object(const Map& map, const ObjectName& name, const Membership& membership) {

@@ -22,6 +22,12 @@ bool is_spread_otherwise(const store::Record& record, const Redundancy& whole);
 // Objects up to this are kept as copies in buckets of any redundancy.
 inline constexpr uint64_t kCopiedBytes = 128 << 10;
 
+// kClosing where the bucket is being removed.
+Status check_open(const Membership& membership, const std::string& bucket);
+// Whether this was written to a bucket of that name that was removed since. It counts no more.
+bool is_of_removed_bucket(const store::Version& version, const std::string& bucket,
+                          const Membership& membership);
+
 // The drives that hold an object of this name, in the order of its slices.
 std::vector<DriveId> place_object(const Map& map, const ObjectName& name, const Membership& membership);
 

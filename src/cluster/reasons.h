@@ -19,6 +19,8 @@ inline constexpr Reason kNotDelivered{Code::kUnavailable, "not delivered"};
 inline constexpr Reason kTooFewSlices{Code::kUnavailable, "too few slices"};
 // It is not time yet: the node that lacks may come back.
 inline constexpr Reason kNotYet{Code::kUnavailable, "not yet"};
+// The bucket is being removed.
+inline constexpr Reason kClosing{Code::kUnavailable, "closing"};
 // The write may have happened or not.
 inline constexpr Reason kOutcomeUnknown{Code::kUnavailable, "outcome unknown"};
 // A mark for a slice that the drive does not have, or that is older than the one it has.

@@ -35,7 +35,7 @@ class RegistryTest : public ::testing::TestWithParam<const char*> {
     }
     registry_ = open();
   }
-  std::unique_ptr<Registry> open() const { return open_registry(where_).take(); }
+  std::unique_ptr<Registry> open() const { return open_registry(where_, {}).take(); }
   std::string value_of(const std::string& name) {
     const auto entry = registry_->get(name).take();
     return entry ? entry->value : "(none)";

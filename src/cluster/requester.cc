@@ -20,7 +20,7 @@ bool is_refusal(const Error& error) {
 }  // namespace
 
 bool did_nothing(const Error& error) {
-  return is_refusal(error) || error.is(kHoldersChanged) || error.is(kUndecided) ||
+  return is_refusal(error) || error.is(kHoldersChanged) || error.is(kUndecided) || error.is(kClosing) ||
          error.is(store::kConditionFailed) || error.is(store::kNoSuchObject);
 }
 
@@ -47,6 +47,7 @@ Status Requester::check_lease() const {
 
 Result<store::Spread> Requester::choose_spread(const ObjectName& name, Size size) const {
   MR_TRY(check_lease());
+  MR_TRY(check_open(membership_, name.bucket));
   const auto maps = membership_.maps();
   Redundancy redundancy = MR_TRY(redundancy_in(*maps->back(), name.bucket, membership_));
   if (size == Size::kSmall) redundancy = redundancy.small();

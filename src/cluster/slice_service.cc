@@ -60,8 +60,8 @@ void SliceService::read(ReadRequest request, Done<Reply> done) {
   run([this, request = std::move(request)] { return read_now(request); }, std::move(done));
 }
 
-void SliceService::list(ListRequest request, std::shared_ptr<const Map> map, Done<Reply> done) {
-  run([this, request = std::move(request), map = std::move(map)] { return list_now(request, map.get()); },
+void SliceService::list(ListRequest request, ListView view, Done<Reply> done) {
+  run([this, request = std::move(request), view = std::move(view)] { return list_now(request, view); },
       std::move(done));
 }
 
@@ -148,9 +148,9 @@ Result<Reply> SliceService::read_now(const ReadRequest& request) {
 namespace {
 
 Result<ListReply::Entry> make_entry(std::string_view key, const LedgerSummary& row, bool whole) {
-  ListReply::Entry entry{std::string(key),           row.object.version,
-                         row.object.deleted,         row.object.size,
-                         row.object.modified_ms,     std::string(row.object.etag), nullptr};
+  ListReply::Entry entry{std::string(key), row.object.version,     row.object.deleted,
+                         row.object.size,  row.object.modified_ms, std::string(row.object.etag),
+                         nullptr};
   if (whole && !entry.deleted)
     entry.record = std::make_shared<const store::Record>(MR_TRY(store::decode_record(row.record)));
   return entry;
@@ -158,26 +158,31 @@ Result<ListReply::Entry> make_entry(std::string_view key, const LedgerSummary& r
 
 }  // namespace
 
-Result<Reply> SliceService::list_now(const ListRequest& request, const Map* map) {
+Result<Reply> SliceService::list_now(const ListRequest& request, const ListView& view) {
   const store::Slices::Range range{request.bucket, request.prefix, request.after,
                                    std::min(request.limit, kMostListed)};
   std::vector<ListEntries> lists;
   ListReply reply;
+  size_t bytes = 0;  // of records
   for (const store::Slices::OwnDrive& drive : slices_.drives()) {
     if (!slices_.in_service(drive.hash)) continue;
     ListEntries& entries = lists.emplace_back();
     std::string last;
-    const auto take = [&](std::string_view key, std::string_view value) -> Status {
+    constexpr auto go_on = store::Slices::Visit::kGoOn;
+    const auto take = [&](std::string_view key, std::string_view value) -> Result<store::Slices::Visit> {
       last = key;
       const auto row = MR_TRY(summarize_ledger(value).within(request.bucket + "/" + last));
-      if (!row) return {};
-      const bool elsewhere =
-          request.once && map != nullptr && MR_TRY(is_listed_elsewhere(*row, drive.hash, *map));
-      if (!elsewhere) entries.push_back(MR_TRY(make_entry(key, *row, request.records)));
-      return {};
+      if (!row) return go_on;
+      const bool is_left_out =
+          row->object.version.epoch < view.since ||
+          (view.once_by != nullptr && MR_TRY(is_listed_elsewhere(*row, drive.hash, *view.once_by)));
+      if (is_left_out) return go_on;
+      if (request.records) bytes += row->record.size();
+      entries.push_back(MR_TRY(make_entry(key, *row, request.records)));
+      return bytes < kMostListedBytes ? go_on : store::Slices::Visit::kStop;
     };
-    const size_t rows = MR_TRY(slices_.visit_ledgers(drive.hash, range, take));
-    if (rows == range.limit && (reply.reached.empty() || last < reply.reached)) reply.reached = last;
+    const auto seen = MR_TRY(slices_.visit_ledgers(drive.hash, range, take));
+    if (!seen.is_end && (reply.reached.empty() || last < reply.reached)) reply.reached = last;
     reply.drives.push_back(drive.hash);
   }
   reply.entries = merge_lists(std::move(lists), reply.reached);

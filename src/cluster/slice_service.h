@@ -28,6 +28,8 @@ class SliceService {
   static constexpr size_t kMostIncoming = 1024;
   static constexpr uint32_t kMostReadBytes = 4 << 20;
   static constexpr uint32_t kMostListed = 5000;
+  static constexpr size_t kMostListedBytes = 4
+                                             << 20;  // of records in one list, which must fit into a message
   static constexpr uint64_t kMostVerifiedBlocks = 32;  // by one message
   static constexpr unsigned kVerifyThreads = 2;
   static constexpr size_t kMostVerifying = 256;  // messages that wait
@@ -42,8 +44,11 @@ class SliceService {
   // Lets go of the file and the buffers of a slice that will not be finished.
   void forget(const DropRequest& request);
   void read(ReadRequest request, Done<Reply> done);
-  // `map`: of the epoch that a list with `once` is for; null where this node has another one.
-  void list(ListRequest request, std::shared_ptr<const Map> map, Done<Reply> done);
+  struct ListView {
+    uint32_t since = 0;                  // what is older was written to a bucket that was removed
+    std::shared_ptr<const Map> once_by;  // leaves out what other drives of this map list; null: nothing
+  };
+  void list(ListRequest request, ListView view, Done<Reply> done);
   void verify(VerifyRequest request, Done<Reply> done);
   // Ends verifying; the workers are stopped by their owner.
   void stop() { verifiers_.stop(); }
@@ -61,7 +66,7 @@ class SliceService {
   Result<Reply> append_now(const AppendRequest& request);
   Status finish_now(const FinishRequest& request);
   Result<Reply> read_now(const ReadRequest& request);
-  Result<Reply> list_now(const ListRequest& request, const Map* map);
+  Result<Reply> list_now(const ListRequest& request, const ListView& view);
   Result<Reply> verify_now(const VerifyRequest& request);
   VerifyReply verify_slice(const VerifyRequest& request, const store::Record& record);
   Result<std::shared_ptr<Incoming>> begin(const AppendRequest& request, const Name& name);

@@ -204,6 +204,7 @@ void Walker::look_at(const Shelf::Row& row) {
   if (!row.ledger.prepared.empty() && walk.look == Look::kAll) look_at_prepared(row);
   if (!row.ledger.mark) return;
   const store::Record& record = row.ledger.mark->record;
+  if (is_of_removed_bucket(record.version, row.name.bucket, membership_)) return forget_removed(row);
   if (record.deleted && walk.look == Look::kAll) ++walk.tombstones;
   if (row.ledger.mark->has_slice) ++walk.counted.held;
   const size_t left = record.deleted ? 0 : count(record, *redundancy);
@@ -224,6 +225,14 @@ void Walker::look_at(const Shelf::Row& row) {
   std::vector<Compared>& rows = walk.comparisons[placed.front()];
   rows.push_back({{row.name, drive, {}}, record.version});
   if (rows.size() == CompareRequest::kMost) compare(placed.front());
+}
+
+void Walker::forget_removed(const Shelf::Row& row) {
+  if (walk_->look != Look::kAll) return;
+  const DriveId drive = walk_->drives[walk_->drive];
+  peers_.call(membership_.self(),
+              ForgetRequest{walk_->map().epoch(), drive, row.name, row.ledger.mark->record.version},
+              [](Result<Reply>) {});
 }
 
 void Walker::compare(DriveId drive) {
@@ -337,7 +346,9 @@ void Walker::end_walk() {
     verified_ = epoch;
     membership_.note_walked({epoch, walk->tombstones});
   }
-  if (clean && walk->counted.below == 0) return walk_after(options_.again_us, Scope::kAll);
+  const uint64_t again_us =
+      litter_since_.empty() ? options_.again_us : std::min(options_.again_us, options_.litter_us);
+  if (clean && walk->counted.below == 0) return walk_after(again_us, Scope::kAll);
   walk_after(clean ? options_.recount_us : options_.retry_us, Scope::kChanged);
 }
 

@@ -75,6 +75,8 @@ class Walker {
   // The last clean walk found the object in its place, and that is still its place.
   bool is_verified(const Shelf::Row& row, const std::vector<DriveId>& placed) const;
   bool is_urgent(const Shelf::Row& row, const std::vector<DriveId>& placed, size_t left) const;
+  // What a bucket that was removed left on a drive that was away goes.
+  void forget_removed(const Shelf::Row& row);
   // Asks the drive about the rows that were gathered for it.
   void compare(DriveId drive);
   void pump();

@@ -1,7 +1,6 @@
 // Deletes: one object, or many in one request.
 #include "gateway/delete_objects.h"
 
-#include <atomic>
 #include <future>
 
 #include "base/number.h"
@@ -10,6 +9,7 @@
 #include "gateway/s3_errors.h"
 #include "gateway/s3_xml.h"
 #include "gateway/upload_body.h"
+#include "store/waiting.h"
 
 namespace millrace::gateway {
 
@@ -50,17 +50,14 @@ namespace {
 // All at once into the store, so that they share a group commit; returns when the last is through.
 std::vector<Status> remove_all(store::Objects& objects, const std::string& bucket,
                                const DeleteRequest& request) {
-  std::vector<Status> results(request.entries.size());
-  std::atomic<size_t> left = results.size();
-  std::promise<void> all;
-  for (size_t i = 0; i < request.entries.size(); ++i) {
-    const DeleteRequest::Entry& entry = request.entries[i];
-    objects.remove(bucket, entry.key, entry.condition, [&results, &left, &all, i](Status status) {
-      results[i] = std::move(status);
-      if (--left == 0) all.set_value();
-    });
+  std::vector<std::future<Status>> removals;
+  for (const DeleteRequest::Entry& entry : request.entries) {
+    removals.push_back(store::ask_for<void>([&](store::Done<void> done) {
+      objects.remove(bucket, entry.key, entry.condition, std::move(done));
+    }));
   }
-  all.get_future().wait();
+  std::vector<Status> results;
+  for (auto& removal : removals) results.push_back(removal.get());
   return results;
 }
 

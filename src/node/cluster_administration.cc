@@ -176,6 +176,19 @@ Result<std::string> find_node(const cluster::Map& map, const Json& wanted) {
   return node->id;
 }
 
+// A write that began before the drain may still be committed while the map of that time is open.
+Status check_gets_nothing(const JoinedCluster& joined, const cluster::MapNode& node) {
+  const auto maps = joined.member.maps();
+  const auto serves = [&](const auto& map) {
+    const cluster::MapNode* const then = map->find_node(node.id);
+    return then != nullptr && then->state == cluster::NodeState::kServing;
+  };
+  if (std::ranges::none_of(*maps, serves)) return {};
+  return make_error(Code::kInvalid,
+                    "node {} drains and is empty, and writes that began before may still come", node.number)
+      .with_hint("ask again in a moment; while another node is away, bring that back first, or remove it");
+}
+
 // A node that drains and lives must be empty: what it holds may be nowhere else. One that is away is lost.
 Status check_removable(const JoinedCluster& joined, const cluster::Map& map, const cluster::MapNode& node) {
   if (node.state != cluster::NodeState::kDraining) return {};
@@ -185,7 +198,8 @@ Status check_removable(const JoinedCluster& joined, const cluster::Map& map, con
     return make_error(Code::kUnavailable, "node {} drains and does not answer: is it empty?", node.number)
         .with_hint(
             "ask again; if it is lost, the map calls it away in some seconds, and it can be removed then");
-  if (progress->second.clean == map.epoch() && progress->second.held == 0) return {};
+  if (progress->second.clean == map.epoch() && progress->second.held == 0)
+    return check_gets_nothing(joined, node);
   return make_error(Code::kInvalid,
                     "node {} drains and is not empty yet: {} slices were there when it last looked",
                     node.number, progress->second.held)

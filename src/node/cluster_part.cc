@@ -85,6 +85,10 @@ class ClusterPart::NodeMembership final : public cluster::Membership {
     if (found == nullptr) return store::no_such_bucket(bucket);
     return found->settings.redundancy;
   }
+  bool is_closing(const std::string& bucket) const override {
+    const auto found = buckets_.find(cluster::real_bucket(bucket));
+    return found != nullptr && found->closing;
+  }
   void note_walked(cluster::Walked walked) override { member_.note_walked(walked); }
 
  private:
@@ -109,8 +113,9 @@ Result<std::unique_ptr<ClusterPart>> ClusterPart::start(const Config& config, st
             "join with an empty --data, then copy: millrace cp from this node, started without --registry");
   }
   MR_TRY(store.slices().prepare());
-  part->registry_ = MR_TRY(cluster::open_registry(config.registry));
-  MR_TRY(part->bring_keys(keys).within("the keys of the cluster at " + config.registry));
+  part->registry_ = MR_TRY(cluster::open_registry(config.registry, {config.tls_ca}));
+  MR_TRY(part->bring_keys(keys).within("the keys of the cluster at " +
+                                       cluster::shown_registry(config.registry)));
   MR_TRY(part->join());
   MR_TRY(part->wire());
   return part;
@@ -188,7 +193,7 @@ Status ClusterPart::wait_for_place() {
       threads_.stop();
       Error why = problem ? std::move(*problem)
                           : make_error(Code::kUnavailable, "the registry did not answer in time");
-      return std::move(why).within("joining the cluster at " + config_.registry);
+      return std::move(why).within("joining the cluster at " + cluster::shown_registry(config_.registry));
     }
     std::this_thread::sleep_for(20ms);
   }

@@ -302,13 +302,15 @@ Status Attach::check_empty(const DriveMap& map, Drive& drive) {
     return make_error(Code::kExists, "drive {} serves: drain it first", drive.path());
   }
   if (map.drives.size() == 1) return make_error(Code::kInvalid, "drive {} is the only one", drive.path());
-  for (const auto family : {Family::kObjects, Family::kUploads}) {
+  for (const auto& [family, what] :
+       {std::pair(Family::kObjects, "objects"), std::pair(Family::kUploads, "uploads under way"),
+        std::pair(Family::kLedgers, "small objects of the cluster, or what it knows of its keys")}) {
     const auto rows = drive.index().iterate(family, DriveIndex::Scan::kSome);
     rows->SeekToFirst();
     if (!rows->status().ok()) return make_index_error(rows->status(), drive.path());
     if (rows->Valid()) {
-      return make_error(Code::kExists, "drive {} still holds {}", drive.path(),
-                        family == Family::kObjects ? "objects" : "uploads under way");
+      return make_error(Code::kExists, "drive {} still holds {}", drive.path(), what)
+          .with_hint("wait until millrace drives list says that nothing is left to move");
     }
   }
   return {};

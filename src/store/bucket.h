@@ -43,6 +43,7 @@ struct Bucket {
   int64_t created_ms = 0;
   uint64_t version = 0;
   BucketSettings settings;
+  bool closing = false;  // of a cluster: it is being removed, and nothing new is put into it
 };
 
 // Holds slices of a cluster's objects. No client can name it.

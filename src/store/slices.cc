@@ -69,7 +69,7 @@ Status Slices::write_ledger(uint64_t drive, std::string_view bucket, std::string
   return found->write(batch, sync);
 }
 
-Result<size_t> Slices::visit_ledgers(uint64_t drive, const Range& range, const VisitLedger& visit) {
+Result<Slices::Visited> Slices::visit_ledgers(uint64_t drive, const Range& range, const VisitLedger& visit) {
   const auto found = MR_TRY(find(drive));
   const Rows rows = found->index().iterate(Family::kLedgers, DriveIndex::Scan::kSome);
   const std::string prefix = object_key(range.bucket, range.prefix);
@@ -77,20 +77,21 @@ Result<size_t> Slices::visit_ledgers(uint64_t drive, const Range& range, const V
   const size_t bucket_bytes = object_key(range.bucket, "").size();
   rows->Seek(slice(std::max(prefix, after)));
   if (rows->Valid() && !range.after.empty() && view(rows->key()) == after) rows->Next();
-  size_t visited = 0;
-  for (; rows->Valid() && visited < range.limit && view(rows->key()).starts_with(prefix); rows->Next()) {
-    MR_TRY(visit(view(rows->key()).substr(bucket_bytes), view(rows->value())));
-    ++visited;
+  size_t left = range.limit;
+  for (; rows->Valid() && view(rows->key()).starts_with(prefix); rows->Next()) {
+    if (left-- == 0) return Visited{false};
+    const Visit wish = MR_TRY(visit(view(rows->key()).substr(bucket_bytes), view(rows->value())));
+    if (wish == Visit::kStop) return Visited{false};
   }
   if (!rows->status().ok()) return found->note(make_index_error(rows->status(), found->path()));
-  return visited;
+  return Visited{true};
 }
 
 Result<std::vector<Slices::LedgerRow>> Slices::list_ledgers(uint64_t drive, const Range& range) {
   std::vector<LedgerRow> list;
   MR_TRY(visit_ledgers(drive, range, [&](std::string_view key, std::string_view value) {
     list.push_back({range.bucket, std::string(key), std::string(value)});
-    return Status();
+    return Result<Visit>(Visit::kGoOn);
   }));
   return list;
 }

@@ -66,9 +66,13 @@ class Slices {
     size_t limit = 1000;
   };
   Result<std::vector<LedgerRow>> list_ledgers(uint64_t drive, const Range& range);
-  // The same without copies: `visit` gets views that end with the call. Gives how many rows there were.
-  using VisitLedger = std::function<Status(std::string_view key, std::string_view value)>;
-  Result<size_t> visit_ledgers(uint64_t drive, const Range& range, const VisitLedger& visit);
+  // The same without copies: `visit` gets views that end with the call, and says whether it wants more.
+  enum class Visit : uint8_t { kGoOn, kStop };
+  using VisitLedger = std::function<Result<Visit>(std::string_view key, std::string_view value)>;
+  struct Visited {
+    bool is_end = false;  // there are no more rows
+  };
+  Result<Visited> visit_ledgers(uint64_t drive, const Range& range, const VisitLedger& visit);
   // Those of all buckets behind this one, in order.
   Result<std::vector<LedgerRow>> walk_ledgers(uint64_t drive, std::string_view bucket, std::string_view key,
                                               size_t limit);

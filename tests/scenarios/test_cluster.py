@@ -2,6 +2,8 @@
 import contextlib
 import functools
 import json
+import threading
+import time
 
 import pytest
 
@@ -123,6 +125,33 @@ def test_buckets_are_those_of_all_nodes(cluster):
     assert third.ask("DELETE", "/short-lived").status == 204
     for node in cluster.nodes:
         assert node.ask("HEAD", "/short-lived").status == 404
+
+
+def test_no_write_is_acknowledged_into_a_bucket_that_is_removed(cluster):
+    """Writers and one who removes the bucket, through different nodes: either something was acknowledged and the bucket stays, or nothing was."""
+    for turn in range(12):
+        bucket = f"/contested{turn}"
+        assert cluster.nodes[turn % 3].ask("PUT", bucket).status == 200
+        begin = threading.Barrier(4)
+
+        def write(number, bucket=bucket, begin=begin):
+            begin.wait()
+            size = (50, 40_000, 300_000)[number]
+            return [number for _ in range(8) if cluster.nodes[number].put(f"{bucket}/k{number}", bytes(size)).status == 200]
+
+        def remove(bucket=bucket, begin=begin, turn=turn):
+            begin.wait()
+            time.sleep(0.004 * (turn % 4))
+            return cluster.nodes[turn % 3].ask("DELETE", bucket).status
+
+        answers = in_threads(4, lambda number: write(number) if number < 3 else remove())
+        written = {number for answer in answers[:3] for number in answer}
+        if answers[3] == 204:
+            assert not written, "acknowledged, and gone with the bucket"
+        else:
+            assert answers[3] in (409, 503)
+            for node in cluster.nodes:
+                assert node.keys(bucket[1:]) == sorted(f"k{number}" for number in written)
 
 
 def test_a_redundancy_that_cannot_be_is_refused(cluster):

@@ -261,3 +261,28 @@ def test_a_list_is_right_while_a_node_that_missed_something_is_back_and_not_heal
         cluster.wait_until_serving(cluster.nodes)
         for reader in cluster.nodes:
             assert listed_sizes(reader, "listed") == there
+
+
+def test_a_bucket_that_is_made_again_has_nothing_of_the_one_before(tmp_path):
+    """A node that was away when the objects were deleted and the bucket was removed still has them."""
+    with Cluster(tmp_path, 4) as cluster:
+        cluster.make_bucket("again", redundancy="copies=3")
+        sizes = {"small": 100, "middle": 100_000, "large": 3 * MIB}
+        for key, size in sizes.items():
+            assert cluster.nodes[0].put(f"/again/{key}", pattern(key, size)).status == 200
+        away = cluster.nodes[2]
+        cluster.kill(away)
+        node = cluster.living[0]
+        for key in sizes:
+            assert until_answered(lambda key=key: node.ask("DELETE", f"/again/{key}")).status == 204
+        assert until_answered(lambda: node.ask("DELETE", "/again")).status == 204
+        cluster.restart(away)
+        cluster.wait_until_serving(cluster.nodes)
+        cluster.make_bucket("again", redundancy="copies=3")
+        for reader in cluster.nodes:
+            assert listed_sizes(reader, "again") == {}
+            assert [until_answered(lambda key=key, reader=reader: reader.get(f"/again/{key}")).status for key in sizes] == [404] * 3
+        assert until_answered(lambda: away.put("/again/small", b"new")).status == 200
+        for reader in cluster.nodes:
+            assert reader.get("/again/small").body == b"new"
+            assert listed_sizes(reader, "again") == {"small": 3}
