@@ -4,8 +4,8 @@
 #
 #     bench/peers/s3_clients.sh [--cluster] [PORT]
 #
-# Needs build/millrace (or MILLRACE), python3 with venv, curl, and go for rclone, mc and minio-go's functional tests. Clients are
-# installed into build/peers/s3_clients once: remove it to get newer ones.
+# Needs build/millrace (or MILLRACE), python3 with venv, curl, and go for rclone, mc, minio-go's functional tests and rclone's
+# tests of S3. Clients are installed into build/peers/s3_clients once: remove it to get newer ones.
 set -eu
 cd "$(dirname "$0")/../.."
 alone=yes
@@ -15,6 +15,7 @@ export MILLRACE="${MILLRACE:-$PWD/build/millrace}"
 peers="$PWD/build/peers/s3_clients"
 data="$peers/data"
 rclone=v1.75.1
+rclone_s3="$peers/go/pkg/mod/github.com/rclone/rclone@$rclone/backend/s3"
 minio_go="${MINIO_GO:-v7.4.1}"
 commands=s5cmd
 failed=0
@@ -36,6 +37,8 @@ install_go() {
   # The releases of mc are no versions to go: it takes the newest commit that it can have.
   [ -e "$GOPATH/bin/mc" ] || go install github.com/minio/mc@latest
   commands="s5cmd rclone mc"
+  [ -e "$GOPATH/bin/rclone-s3-tests" ] ||
+    (cd "$rclone_s3" && go test -c -o "$GOPATH/bin/rclone-s3-tests" .)
   [ ! -e "$GOPATH/bin/minio-go-functional" ] || return 0
   rm -rf "$peers/minio-go"
   mkdir "$peers/minio-go"
@@ -61,15 +64,15 @@ start_node() {
 
 start_cluster() {
   mkdir -p "$data"
-  "$MILLRACE" --json --quiet up --nodes 4 --data "$data" --listen "127.0.0.1:$port" >"$peers/nodes.json" &
+  "$MILLRACE" --json --quiet up --nodes 4 --data "$data" --listen "127.0.0.1:$port" >"$data/nodes.json" &
   process=$!
-  until [ -s "$peers/nodes.json" ]; do kill -0 "$process"; sleep 0.1; done
+  until [ -s "$data/nodes.json" ]; do kill -0 "$process"; sleep 0.1; done
   keys=$("$MILLRACE" --quiet keys create --registry "$data/registry" --admin)
   export $keys
 }
 
 lose_the_last_node() {
-  kill -9 "$(sed 's/.*"pid":\([0-9]*\).*/\1/' "$peers/nodes.json")"
+  kill -9 "$(sed 's/.*"pid":\([0-9]*\).*/\1/' "$data/nodes.json")"
   until "$MILLRACE" --json cluster status "$MILLRACE_ENDPOINT" | grep -q '"state":"away"'; do sleep 0.5; done
 }
 
@@ -79,7 +82,30 @@ try_clients() {
   "$python" bench/peers/s3_commands.py $commands || failed=1
 }
 
-# Its buckets have no redundancy: its tests make and remove them by themselves.
+# The tests that clients have of their own make their buckets by themselves, without redundancy.
+try_rclone_tests() {
+  log="$peers/rclone-tests.log"
+  cat >"$data/rclone.conf" <<CONF
+[TestS3Millrace]
+type = s3
+provider = Other
+endpoint = $MILLRACE_ENDPOINT
+access_key_id = $MILLRACE_ACCESS_KEY
+secret_access_key = $MILLRACE_SECRET_KEY
+region = us-east-1
+list_url_encode = true
+CONF
+  # They look for files of their source.
+  (
+    cd "$rclone_s3"
+    RCLONE_CONFIG="$data/rclone.conf" rclone-s3-tests -test.v -remote TestS3Millrace: >"$log" 2>&1
+  ) || failed=1
+  for outcome in PASS SKIP FAIL; do
+    echo "rclone $rclone, its tests of S3: $outcome $(grep -c -- "--- $outcome" "$log" || true)"
+  done
+  grep -- '--- FAIL' "$log" || true
+}
+
 try_minio_go() {
   log="$peers/minio-go/log.json"
   SERVER_ENDPOINT="${MILLRACE_ENDPOINT#http://}" ACCESS_KEY="$MILLRACE_ACCESS_KEY" SECRET_KEY="$MILLRACE_SECRET_KEY" ENABLE_HTTPS=0 ENABLE_KMS=0 \
@@ -116,5 +142,8 @@ else
     try_clients
   done
 fi
-[ ! -e "$peers/go/bin/minio-go-functional" ] || try_minio_go
+if command -v go >/dev/null; then
+  try_rclone_tests
+  try_minio_go
+fi
 exit $failed

@@ -101,9 +101,9 @@ class Trial:
             make()
             set_redundancy(self.bucket)
 
-    def check_moves(self, move, what="move each of eight keys that are quoted alike"):
+    def check_moves(self, move):
         """All keys are there when one is moved: a client that quotes one like another moves the wrong one."""
-        with self.check(what):
+        with self.check("move each of eight keys that are quoted alike"):
             for name, body in SMALL.items():
                 put_all(self.s3, self.bucket, SMALL, "move/")
                 move(f"move/{name}", "moved/it + more")
@@ -127,7 +127,7 @@ class Trial:
 
 def set_redundancy(bucket):
     if REDUNDANCY:
-        subprocess.run([os.environ["MILLRACE"], "--quiet", "bucket", f"{ENDPOINT}/{bucket}", "--redundancy", REDUNDANCY], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([os.environ["MILLRACE"], "--quiet", "bucket", bucket, "--redundancy", REDUNDANCY], check=True, stdout=subprocess.DEVNULL)
 
 
 def run_trials(clients):
