@@ -40,7 +40,14 @@ void Cluster::start_walking(const WalkerOptions& options, const MenderOptions& m
     protocol_.mender().set_builder(builder_, mending);
     protocol_.mender().adopt_map();
     protocol_.walker().start(options);
+    forget_silent();
   });
+}
+
+void Cluster::forget_silent() {
+  constexpr uint64_t kLookUs = 60'000'000;
+  service_.forget_silent(steady_us());
+  around_.strand.after(kLookUs, [this] { forget_silent(); });
 }
 
 void Cluster::stop_building() {

@@ -101,6 +101,8 @@ class Cluster {
   bool is_own(DriveId drive) const { return node_of(drive) == around_.membership.self(); }
 
  private:
+  // From time to time, on the strand.
+  void forget_silent();
   // Whoever lists by an old map does not ask the nodes that know of newer writes.
   Status check_list(const ListRequest& request) const;
 

@@ -21,30 +21,118 @@ void SliceService::run(std::function<Result<Reply>()> work, Done<Reply> done) {
   store::run_on<Reply>(workers_, std::move(work), std::move(done));
 }
 
+namespace {
+
+Error too_many_appends() {
+  return make_error(Code::kUnavailable, "too many appends are waiting for the drives");
+}
+
+}  // namespace
+
+SliceService::Name SliceService::name_of(const AppendRequest& request) {
+  return {request.drive, slice_name(request.write_id, request.slot, request.drive)};
+}
+
+SliceService::Name SliceService::name_of(DriveId drive, const store::Spread& spread) {
+  return {drive, slice_name(spread.write_id, spread.slot, drive)};
+}
+
 void SliceService::append(AppendRequest request, Done<Reply> done) {
-  run([this, request = std::move(request)] { return append_now(request); }, std::move(done));
+  const auto filling = std::make_shared<Filling>(Filling{std::move(request), std::move(done)});
+  const bool taken = fillers_->submit([this, filling] {
+    auto incoming = claim(filling->request);
+    if (!incoming) return filling->done(incoming.take_error());
+    filling->incoming = incoming.take();
+    fill(filling);
+  });
+  if (!taken) filling->done(too_many_appends());
+}
+
+void SliceService::fill(const std::shared_ptr<Filling>& filling) {
+  store::Writer& writer = *filling->incoming->writer;
+  const std::string_view bytes = filling->request.bytes.view();
+  const auto filled = store::fill_some(writer, bytes.substr(filling->filled));
+  if (!filled) return end(*filling, filled.error().copy());
+  filling->filled += *filled;
+  if (filling->filled < bytes.size()) return fill_later(filling);
+  end(*filling, writer.set_aside());
+}
+
+// Whoever gives a buffer back calls this, perhaps when the service is gone: then no filler takes it.
+void SliceService::fill_later(const std::shared_ptr<Filling>& filling) {
+  filling->incoming->writer->when_space([this, filling, fillers = fillers_] {
+    const bool taken = fillers->submit([this, filling] {
+      if (Status good = filling->incoming->writer->advance(0); !good)
+        return end(*filling, std::move(good));
+      fill(filling);
+    });
+    if (taken) return;
+    // The buffer that is free goes to the next one who waits, when this writer goes.
+    static_cast<void>(filling->incoming->writer->space());
+    filling->done(too_many_appends());
+  });
+}
+
+void SliceService::end(Filling& filling, Status status) {
+  Incoming& incoming = *filling.incoming;
+  if (!status) {
+    const MutexLock lock(mutex_);
+    const auto found = incoming_.find(name_of(filling.request));
+    if (found != incoming_.end() && found->second == filling.incoming) incoming_.erase(found);
+  } else {
+    const MutexLock lock(incoming.mutex);
+    incoming.bytes += filling.request.bytes.size();
+    incoming.appending = false;
+  }
+  incoming.last_us = steady_us();
+  if (!status) return filling.done(status.take_error());
+  filling.done(Reply(DoneReply{}));
 }
 
 void SliceService::finish(FinishRequest request, Done<Reply> done) {
-  const auto kept = std::make_shared<Done<Reply>>(std::move(done));
-  run(
-      [this, request, kept]() -> Result<Reply> {
-        MR_TRY(finish_now(request));
-        return Reply(DoneReply{});
-      },
-      [this, request, kept](Result<Reply> finished) {
-        if (!finished) return (*kept)(finished.take_error());
+  auto whole = take_whole(request);
+  if (!whole) return done(whole.take_error());
+  // Here until the call has returned; else until it is answered.
+  const IncomingPointer incoming = whole.take();
+  const auto held = std::make_shared<IncomingPointer>(incoming);
+  incoming->writer->finish(
+      {}, [this, request, held, done = std::move(done)](Result<store::ObjectPointer> finished) {
+        let_go(std::exchange(*held, nullptr));
+        if (!finished) return done(finished.take_error());
         MR_FAULT("cluster.slice");
-        enter_(request.drive, request.name, {request.spread, ""}, [kept](Status entered) {
-          if (!entered) return (*kept)(entered.take_error());
-          (*kept)(Reply(DoneReply{}));
+        enter_(request.drive, request.name, {request.spread, ""}, [done](Status entered) {
+          if (!entered) return done(entered.take_error());
+          done(Reply(DoneReply{}));
         });
       });
 }
 
+Result<SliceService::IncomingPointer> SliceService::take_whole(const FinishRequest& request) {
+  const Name name = name_of(request.drive, request.spread);
+  const MutexLock lock(mutex_);
+  const auto found = incoming_.find(name);
+  if (found == incoming_.end())
+    return make_error(Code::kUnavailable, "the bytes of slice {} are not here", name.second);
+  const IncomingPointer incoming = found->second;
+  {
+    const MutexLock its_lock(incoming->mutex);
+    if (incoming->appending || incoming->bytes != request.size) {
+      return make_error(Code::kInvalid, "slice {} has {} bytes, not {}", name.second, incoming->bytes,
+                        request.size);
+    }
+  }
+  incoming_.erase(found);
+  return incoming;
+}
+
+// Its end may wait for the drive. If no filler takes it, it ends here.
+void SliceService::let_go(IncomingPointer incoming) {
+  static_cast<void>(fillers_->submit([incoming = std::move(incoming)] {}));
+}
+
 void SliceService::forget(const DropRequest& request) {
-  const Name name(request.drive, slice_name(request.spread.write_id, request.spread.slot, request.drive));
-  std::shared_ptr<Incoming> incoming;
+  const Name name = name_of(request.drive, request.spread);
+  IncomingPointer incoming;
   {
     const MutexLock lock(mutex_);
     const auto found = incoming_.find(name);
@@ -52,8 +140,33 @@ void SliceService::forget(const DropRequest& request) {
     incoming = std::move(found->second);
     incoming_.erase(found);
   }
-  // Its end may wait for the drive. If no worker takes it, it ends here.
-  static_cast<void>(workers_.submit([incoming] {}));
+  let_go(std::move(incoming));
+}
+
+void SliceService::forget_silent(uint64_t now_us) {
+  std::vector<IncomingPointer> silent;
+  {
+    const MutexLock lock(mutex_);
+    std::erase_if(incoming_, [&](const auto& entry) {
+      const bool is_silent = entry.second->last_us + kPatienceUs < now_us;
+      if (is_silent) silent.push_back(entry.second);
+      return is_silent;
+    });
+  }
+  for (IncomingPointer& one : silent) let_go(std::move(one));
+}
+
+size_t SliceService::incoming() const {
+  const MutexLock lock(mutex_);
+  return incoming_.size();
+}
+
+void SliceService::stop() {
+  verifiers_.stop();
+  fillers_->stop();
+  std::map<Name, IncomingPointer> incoming;
+  const MutexLock lock(mutex_);
+  incoming.swap(incoming_);
 }
 
 void SliceService::read(ReadRequest request, Done<Reply> done) {
@@ -70,36 +183,27 @@ void SliceService::verify(VerifyRequest request, Done<Reply> done) {
       verifiers_, [this, request = std::move(request)] { return verify_now(request); }, std::move(done));
 }
 
-void SliceService::forget_silent(uint64_t now) {
-  std::erase_if(incoming_, [&](const auto& entry) { return entry.second->last_us + kPatienceUs < now; });
-}
-
-Result<std::shared_ptr<SliceService::Incoming>> SliceService::begin(const AppendRequest& request,
-                                                                    const Name& name) {
+Result<SliceService::IncomingPointer> SliceService::begin(const AppendRequest& request, const Name& name) {
   const auto incoming = std::make_shared<Incoming>();
   incoming->last_us = steady_us();
-  {
-    const MutexLock lock(incoming->mutex);
-    incoming->writer = MR_TRY(
-        slices_.put(request.drive, slice_name(request.write_id, request.slot, request.drive), std::nullopt));
-  }
+  incoming->writer = MR_TRY(slices_.put(request.drive, name.second, std::nullopt));
   const MutexLock lock(mutex_);
-  forget_silent(incoming->last_us);
   if (incoming_.size() >= kMostIncoming)
     return make_error(Code::kUnavailable, "too many slices are being written");
   incoming_[name] = incoming;
   return incoming;
 }
 
-std::shared_ptr<SliceService::Incoming> SliceService::find(const Name& name) {
+SliceService::IncomingPointer SliceService::find(const Name& name) {
   const MutexLock lock(mutex_);
   const auto found = incoming_.find(name);
   return found == incoming_.end() ? nullptr : found->second;
 }
 
-Result<Reply> SliceService::append_now(const AppendRequest& request) {
-  const Name name(request.drive, slice_name(request.write_id, request.slot, request.drive));
-  const std::shared_ptr<Incoming> incoming = request.offset == 0 ? MR_TRY(begin(request, name)) : find(name);
+// The slice that the bytes belong to, for this append alone.
+Result<SliceService::IncomingPointer> SliceService::claim(const AppendRequest& request) {
+  const Name name = name_of(request);
+  const IncomingPointer incoming = request.offset == 0 ? MR_TRY(begin(request, name)) : find(name);
   if (incoming == nullptr)
     return make_error(Code::kUnavailable, "the beginning of slice {} is not here", name.second);
   const MutexLock lock(incoming->mutex);
@@ -107,32 +211,9 @@ Result<Reply> SliceService::append_now(const AppendRequest& request) {
     return make_error(Code::kInvalid, "slice {} has {} bytes, not {}", name.second, incoming->bytes,
                       request.offset);
   }
-  MR_TRY(store::fill(*incoming->writer, request.bytes));
-  incoming->bytes += request.bytes.size();
-  incoming->last_us = steady_us();
-  return Reply(DoneReply{});
-}
-
-Status SliceService::finish_now(const FinishRequest& request) {
-  const Name name(request.drive, slice_name(request.spread.write_id, request.spread.slot, request.drive));
-  std::shared_ptr<Incoming> incoming;
-  {
-    const MutexLock lock(mutex_);
-    const auto found = incoming_.find(name);
-    if (found == incoming_.end())
-      return make_error(Code::kUnavailable, "the bytes of slice {} are not here", name.second);
-    incoming = std::move(found->second);
-    incoming_.erase(found);
-  }
-  const MutexLock lock(incoming->mutex);
-  if (incoming->bytes != request.size) {
-    return make_error(Code::kInvalid, "slice {} has {} bytes, not {}", name.second, incoming->bytes,
-                      request.size);
-  }
-  store::Writer& writer = *incoming->writer;
-  const auto finished = store::wait_for<store::ObjectPointer>(
-      [&](Done<store::ObjectPointer> done) { writer.finish({}, std::move(done)); });
-  return finished ? Status() : Status(finished.error().copy());
+  if (std::exchange(incoming->appending, true))
+    return make_error(Code::kInvalid, "slice {}: another append is under way", name.second);
+  return incoming;
 }
 
 Result<Reply> SliceService::read_now(const ReadRequest& request) {

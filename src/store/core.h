@@ -90,12 +90,11 @@ class DamageList {
 class Core {
  public:
   static constexpr unsigned kUnpackers = 2;
-  static constexpr size_t kMaxBuffers = 256;  // of kBlockBytes: what all PUTs together have in flight
 
   Core(StoreOptions store_options, Log& store_log)
       : options(std::move(store_options)),
         log(store_log),
-        buffers(kBlockBytes, kMaxBuffers),
+        buffers(kBlockBytes, options.write_buffers),
         memory(options.request_bytes),
         cache(options.cache_bytes),
         index_cache(rocksdb::NewLRUCache(kIndexCacheBytes)) {}

@@ -130,6 +130,9 @@ class Writer {
   // Calls `ready` once it is worth asking space() again, or an error is there for advance(0) to return; from
   // any thread, perhaps at once, perhaps after the writer is gone.
   virtual void when_space(std::function<void()> ready) = 0;
+  // The next bytes may be long in coming. Where buffers are few, those that came go to the drive until then,
+  // and this holds no buffer meanwhile. Blocks on the drive.
+  virtual Status set_aside() { return {}; }
   virtual uint64_t bytes() const = 0;
   virtual uint32_t crc32c() const = 0;
   // Makes it durable and switches. The writer may be destroyed after `done` was called.

@@ -15,6 +15,7 @@ struct StoreOptions {
   unsigned reads_in_flight = 0;    // windows per drive at a time; 0: 1 on rotational drives, else 4
   uint64_t reserve_bytes =
       256 << 20;  // a drive with less free than this takes no new objects (at most 5 % of it)
+  size_t write_buffers = 256;                  // of kBlockBytes: what all PUTs together have in flight
   uint64_t request_bytes = 512 << 20;          // what requests under way may make the node hold
   uint64_t cache_bytes = 256 << 20;            // small objects and records kept in memory
   unsigned open_files = 4096;                  // descriptors kept open for hot objects

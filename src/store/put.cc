@@ -54,6 +54,7 @@ class PutWriter::State : public std::enable_shared_from_this<State> {
   std::span<std::byte> space();
   Status advance(size_t bytes);
   void when_space(std::function<void()> ready);
+  Status set_aside();
   uint64_t bytes() const { return bytes_; }
   uint32_t crc() const { return crc32c_join(whole_crc_, block_crc_, filled_); }
   void finish(Finish finish, LocalDone done);
@@ -64,11 +65,12 @@ class PutWriter::State : public std::enable_shared_from_this<State> {
     return reinterpret_cast<std::byte*>(small_.empty() ? start_.data() : small_.data());
   }
   bool is_at_start() const {
-    return buffer_ == nullptr && filled_ < kStartBytes && !core_.buffers.has_plenty();
+    return buffer_ == nullptr && !is_aside_ && filled_ < kStartBytes && !core_.buffers.has_plenty();
   }
   bool holds_too_long() const {
     return buffer_ != nullptr && core_.buffers.is_short() && steady_us() - taken_us_ > kLongestHold_us;
   }
+  Status bring_back();
   void send_block();
   void block_done(Status status);
   void finish_inline();
@@ -98,6 +100,7 @@ class PutWriter::State : public std::enable_shared_from_this<State> {
   std::string start_;  // of a block that has no buffer yet
   BufferPool::Buffer buffer_;
   uint64_t taken_us_ = 0;  // when the buffer was
+  bool is_aside_ = false;  // the file has what is filled; no buffer has it
   size_t filled_ = 0;
   uint64_t bytes_ = 0;
   uint32_t block_crc_ = 0;  // of what is in the buffer
@@ -136,9 +139,38 @@ std::span<std::byte> PutWriter::State::space() {
     buffer_ = core_.buffers.take();
     if (buffer_ == nullptr) return {};
     taken_us_ = steady_us();
-    std::memcpy(buffer_.get(), start_.data(), filled_);
+    if (Status back = bring_back(); !back) {
+      buffer_.reset();
+      const MutexLock lock(mutex_);
+      error_ = back.take_error();
+      return {};
+    }
   }
   return {memory() + filled_, kBlockBytes - filled_};
+}
+
+// What came before there was a buffer.
+Status PutWriter::State::bring_back() {
+  if (!is_aside_) {
+    std::memcpy(buffer_.get(), start_.data(), filled_);
+    return {};
+  }
+  MR_TRY(file_->read_back(bytes_ - filled_, {buffer_.get(), padded_to_page(filled_)}));
+  is_aside_ = false;
+  return {};
+}
+
+Status PutWriter::State::set_aside() {
+  if (buffer_ == nullptr || packed_ || core_.buffers.has_plenty()) return {};
+  if (bytes_ <= kInlineBytes) {
+    start_ = rest();
+  } else {
+    if (file_ == nullptr) file_ = std::make_shared<UnfinishedFile>(target_.drive, size_);
+    MR_TRY(file_->write_tail(bytes_ - filled_, rest()));
+    is_aside_ = true;
+  }
+  buffer_.reset();
+  return {};
 }
 
 Status PutWriter::State::advance(size_t bytes) {
@@ -372,11 +404,15 @@ Result<Change> PutWriter::State::write_file() {
     trailer.upload_tags = target_.upload->tags;
   }
   const std::string end = encode_trailer(trailer);
-  // The last block, zeros up to the page, and the trailer in one go.
-  std::string tail(rest());
-  tail.resize(padded_to_page(tail.size()));
-  tail += end;
-  MR_TRY(file_->write_tail(bytes_ - filled_, tail));
+  if (is_aside_) {
+    MR_TRY(file_->write_tail(padded_to_page(bytes_), end));
+  } else {
+    // The last block, zeros up to the page, and the trailer in one go.
+    std::string tail(rest());
+    tail.resize(padded_to_page(tail.size()));
+    tail += end;
+    MR_TRY(file_->write_tail(bytes_ - filled_, tail));
+  }
   MR_TRY(file_->publish(name, padded_to_page(bytes_) + end.size(), target_.durability));
   target_.drive->writes.count(filled_, steady_us() - started_us);
 
@@ -406,6 +442,9 @@ Status PutWriter::advance(size_t bytes) {
 }
 void PutWriter::when_space(std::function<void()> ready) {
   state_->when_space(std::move(ready));
+}
+Status PutWriter::set_aside() {
+  return state_->set_aside();
 }
 uint64_t PutWriter::bytes() const {
   return state_->bytes();

@@ -32,6 +32,7 @@ class PutWriter final : public Writer {
   std::span<std::byte> space() override;
   Status advance(size_t bytes) override;
   void when_space(std::function<void()> ready) override;
+  Status set_aside() override;
   uint64_t bytes() const override;
   uint32_t crc32c() const override;
   void finish(Finish finish, Done<ObjectPointer> done) override;

@@ -39,6 +39,8 @@ UnfinishedFile::~UnfinishedFile() {
 }
 
 Status UnfinishedFile::open() {
+  const MutexLock lock(opening_);
+  if (file_.is_open()) return {};
   const std::string directory = drive_->temporary_directory();
   int flags = O_RDWR | O_CLOEXEC;
   if (drive_->write_mode() == WriteMode::kDirect) flags |= O_DIRECT;
@@ -61,7 +63,7 @@ Status UnfinishedFile::open() {
 }
 
 Status UnfinishedFile::make_room(uint64_t until) {
-  if (!file_.is_open()) MR_TRY(open());
+  MR_TRY(open());
   if (until <= allocated_) return {};
   const uint64_t step = std::clamp<uint64_t>(allocated_, kFirstStep, kMostStep);
   const uint64_t wanted = std::max(until, size_ ? padded_to_page(*size_) : allocated_ + step);
@@ -78,7 +80,7 @@ Status UnfinishedFile::make_room(uint64_t until) {
 }
 
 Status UnfinishedFile::write_tail(uint64_t offset, std::string_view bytes) {
-  if (!file_.is_open()) MR_TRY(open());
+  MR_TRY(open());
   const std::unique_ptr<std::byte, FreeMemory> buffer(
       static_cast<std::byte*>(std::aligned_alloc(kPageBytes, kTailBuffer)));
   if (buffer == nullptr) return make_error(Code::kUnavailable, "no memory for the end of a file");
@@ -101,6 +103,11 @@ Status UnfinishedFile::write_tail(uint64_t offset, std::string_view bytes) {
   }
   MR_FAULT("put.tail");
   return {};
+}
+
+Status UnfinishedFile::read_back(uint64_t offset, std::span<std::byte> into) const {
+  auto read = file_.read_exactly(offset, into);
+  return read ? Status() : Status(drive_->note(read.take_error()));
 }
 
 Status UnfinishedFile::publish(uint64_t name, uint64_t size, Durability durability) {

@@ -6,23 +6,29 @@
 
 namespace millrace::store {
 
-Status fill(Writer& writer, std::string_view bytes) {
-  while (!bytes.empty()) {
+Result<size_t> fill_some(Writer& writer, std::string_view bytes) {
+  size_t filled = 0;
+  while (filled < bytes.size()) {
     const std::span<std::byte> space = writer.space();
-    if (space.empty()) {
-      // Shared: the one who waits may be gone before set_value has returned.
-      auto ready = std::make_shared<std::promise<void>>();
-      writer.when_space([ready] { ready->set_value(); });
-      ready->get_future().wait();
-      MR_TRY(writer.advance(0));
-      continue;
-    }
-    const size_t now = std::min(space.size(), bytes.size());
-    std::memcpy(space.data(), bytes.data(), now);
+    if (space.empty()) break;
+    const size_t now = std::min(space.size(), bytes.size() - filled);
+    std::memcpy(space.data(), bytes.data() + filled, now);
     MR_TRY(writer.advance(now));
-    bytes.remove_prefix(now);
+    filled += now;
   }
-  return {};
+  return filled;
+}
+
+Status fill(Writer& writer, std::string_view bytes) {
+  while (true) {
+    bytes.remove_prefix(MR_TRY(fill_some(writer, bytes)));
+    if (bytes.empty()) return {};
+    // Shared: the one who waits may be gone before set_value has returned.
+    auto ready = std::make_shared<std::promise<void>>();
+    writer.when_space([ready] { ready->set_value(); });
+    ready->get_future().wait();
+    MR_TRY(writer.advance(0));
+  }
 }
 
 Status copy_bytes(const Extent& extent, uint64_t within, std::span<std::byte> into) {

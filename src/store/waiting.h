@@ -30,6 +30,8 @@ Result<T> wait_for(const std::function<void(Done<T>)>& start) {
   return ask_for<T>(start).get();
 }
 
+// Puts as many bytes into the writer as it has space for now; how many.
+Result<size_t> fill_some(Writer& writer, std::string_view bytes);
 // Puts all bytes into the writer, and waits for space where it must.
 Status fill(Writer& writer, std::string_view bytes);
 
