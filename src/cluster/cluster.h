@@ -92,6 +92,8 @@ class Cluster {
   const std::shared_ptr<StripeMemory>& stripe_memory() const { return stripe_memory_; }
   // For cells that degraded reads keep; where it is used up, they ask for cells again.
   const std::shared_ptr<Budget>& cell_memory() const { return cell_memory_; }
+  // For stretches that come from other nodes, until they are sent on.
+  const std::shared_ptr<Budget>& read_memory() const { return read_memory_; }
   // The node that has this drive, by the newest map; 0: none.
   uint32_t node_of(DriveId drive) const;
   // It serves, by the newest map.
@@ -113,6 +115,7 @@ class Cluster {
   const std::function<Status()> refresh_;
   ReadCounts read_counts_;
   const std::shared_ptr<Budget> cell_memory_ = std::make_shared<Budget>(128 << 20);
+  const std::shared_ptr<Budget> read_memory_ = std::make_shared<Budget>(256 << 20);
   const std::shared_ptr<StripeMemory> stripe_memory_ = std::make_shared<StripeMemory>();
   Protocol protocol_;
   SliceService service_;

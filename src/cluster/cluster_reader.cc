@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <deque>
 #include <map>
 #include <optional>
 #include <utility>
@@ -13,7 +12,9 @@
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "base/snapshot.h"
+#include "cluster/kept_cells.h"
 #include "cluster/race.h"
+#include "cluster/read_allotment.h"
 #include "cluster/reasons.h"
 #include "cluster/slice_shelf.h"
 #include "cluster/stripe.h"
@@ -23,7 +24,6 @@ namespace millrace::cluster {
 
 namespace {
 
-constexpr uint64_t kFetchBytes = 1 << 20;
 constexpr size_t kAhead = 4;        // stretches asked for before they are needed
 constexpr size_t kKeptStripes = 2;  // of cells, where slices have to be brought back
 // When a holder counts as slow.
@@ -32,34 +32,21 @@ constexpr uint64_t kMostHedgeUs = 1'000'000;
 
 // A stretch on its way, or here before it is needed.
 struct Fetch {
-  bool begun = false;
+  Charge charge;      // where it was asked for ahead
+  uint64_t size = 0;  // 0: it is not asked for yet
   std::optional<Result<store::Extent>> outcome;
   Done<store::Extent> waiting;
 };
 
-// Some bytes of one slice.
-struct SliceRange {
-  unsigned slot = 0;
-  uint64_t offset = 0;
-  uint64_t size = 0;
-  auto operator<=>(const SliceRange&) const = default;
-};
-
-// A stretch of a slice that is kept, or on its way.
-struct KeptCell {
-  Charge charge;
-  std::optional<Bytes> bytes;
-  std::vector<Done<Bytes>> waiting;
-};
-
 class ReaderState : public std::enable_shared_from_this<ReaderState> {
  public:
-  ReaderState(Cluster& cluster, store::ObjectPointer object)
+  ReaderState(Cluster& cluster, store::ObjectPointer object, std::shared_ptr<ReadAllotment> allotment)
       : cluster_(cluster),
-        cell_memory_(cluster.cell_memory()),
+        allotment_(std::move(allotment)),
         object_(std::move(object)),
         spread_(object_->record().spread),
-        layout_{spread_.k, spread_.m, spread_.k == 1 ? kCellBytes : spread_.cell, object_->record().size} {
+        layout_{spread_.k, spread_.m, spread_.k == 1 ? kCellBytes : spread_.cell, object_->record().size},
+        cells_(cluster.cell_memory(), kKeptStripes * spread_.k) {
     holders_.store(std::make_shared<const std::vector<DriveId>>(spread_.holders));
     const size_t slots = spread_.holders.size();
     for (unsigned slot = 0; slot < slots; ++slot) {
@@ -69,12 +56,14 @@ class ReaderState : public std::enable_shared_from_this<ReaderState> {
 
   std::optional<store::Extent> find_ready(uint64_t offset, uint64_t size) {
     const Layout::Stretch stretch = locate(offset, size);
+    Charge ended;
     const MutexLock lock(mutex_);
     if (const auto local = local_.find(stretch.slot); local != local_.end())
       return local->second->find_ready(stretch.offset, stretch.size);
     const auto fetch = fetches_.find(offset);
     if (fetch == fetches_.end() || !fetch->second.outcome || !*fetch->second.outcome) return std::nullopt;
     store::Extent extent = fetch->second.outcome->take();
+    ended = std::move(fetch->second.charge);
     fetches_.erase(fetch);
     extent.size = std::min(extent.size, size);
     return extent;
@@ -84,23 +73,36 @@ class ReaderState : public std::enable_shared_from_this<ReaderState> {
   void prepare(uint64_t offset, uint64_t size, Done<store::Extent> done) {
     const Layout::Stretch stretch = locate(offset, size);
     if (is_own(stretch.slot)) return prepare_local(stretch, std::move(done));
+    std::vector<Fetch> ended;
     std::optional<Result<store::Extent>> outcome;
+    uint64_t next = offset;
     {
       const MutexLock lock(mutex_);
       // What was fetched for a reader that went elsewhere.
-      std::erase_if(fetches_, [&](const auto& entry) {
-        return entry.second.outcome && (entry.first < offset || entry.first >= offset + size);
-      });
+      for (auto entry = fetches_.begin(); entry != fetches_.end();) {
+        const auto one = entry++;
+        if (!one->second.outcome || (one->first >= offset && one->first < offset + size)) continue;
+        ended.push_back(std::move(one->second));
+        fetches_.erase(one);
+      }
       Fetch& fetch = fetches_[offset];
       if (fetch.outcome) {
+        next += fetch.size;
         outcome = std::move(fetch.outcome);
+        ended.push_back(std::move(fetch));
         fetches_.erase(offset);
       } else {
         fetch.waiting = std::move(done);
       }
     }
-    if (outcome) done(std::move(*outcome));
-    fetch_from(offset, offset + size);
+    if (outcome) {
+      done(std::move(*outcome));
+      return fetch_ahead(next, offset + size);
+    }
+    allotment_->when_allotted([self = shared_from_this(), offset, size](Status allotted) {
+      if (!allotted) return self->arrive(offset, allotted.take_error());
+      self->fetch_wanted(offset, offset + size);
+    });
   }
 
  private:
@@ -108,7 +110,7 @@ class ReaderState : public std::enable_shared_from_this<ReaderState> {
     Layout::Stretch stretch = layout_.locate(offset);
     // Every slice is a copy: one of this node's, if there is one.
     if (spread_.k == 1) stretch.slot = own_.empty() ? first_copy_.load() : own_.front();
-    stretch.size = std::min({stretch.size, size, kFetchBytes});
+    stretch.size = std::min({stretch.size, size, ReadAllotment::kWholeBytes});
     return stretch;
   }
   bool is_own(unsigned slot) const { return std::ranges::find(own_, slot) != own_.end(); }
@@ -164,22 +166,47 @@ class ReaderState : public std::enable_shared_from_this<ReaderState> {
     return reader;
   }
 
-  // Asks for what is wanted now and for some stretches behind it that are not this node's.
-  void fetch_from(uint64_t offset, uint64_t end) {
-    for (size_t i = 0; i <= kAhead && offset < end; ++i) {
-      const Layout::Stretch stretch = locate(offset, end - offset);
+  // Asks for what is wanted now, if that was not done ahead.
+  void fetch_wanted(uint64_t offset, uint64_t end) {
+    Layout::Stretch stretch = locate(offset, end - offset);
+    stretch.size = std::min(stretch.size, allotment_->bytes());
+    bool begun = true;
+    {
+      const MutexLock lock(mutex_);
+      const auto wanted = fetches_.find(offset);
+      begun = wanted == fetches_.end() || wanted->second.size > 0;
+      if (!begun) wanted->second.size = stretch.size;
+      if (wanted != fetches_.end()) stretch.size = wanted->second.size;
+    }
+    if (!begun) fetch_at(offset, stretch);
+    fetch_ahead(offset + stretch.size, end);
+  }
+
+  // Asks for some stretches that are not this node's, while there is memory for them.
+  void fetch_ahead(uint64_t offset, uint64_t end) {
+    for (size_t i = 0; i < kAhead && offset < end; ++i) {
+      Layout::Stretch stretch = locate(offset, end - offset);
       const uint64_t at = offset;
+      if (!is_own(stretch.slot)) stretch.size = std::min(stretch.size, allotment_->bytes());
       offset += stretch.size;
       if (is_own(stretch.slot)) continue;
       {
         const MutexLock lock(mutex_);
-        if (i > 0) fetches_.try_emplace(at);
-        const auto fetch = fetches_.find(at);
-        if (fetch == fetches_.end() || std::exchange(fetch->second.begun, true)) continue;
+        if (const auto known = fetches_.find(at); known != fetches_.end()) {
+          offset = at + known->second.size;
+          continue;
+        }
+        Charge charge = allotment_->take_ahead(stretch.size);
+        if (charge.bytes() == 0) return;
+        fetches_.emplace(at, Fetch{std::move(charge), stretch.size, {}, {}});
       }
-      fetch(stretch,
-            [self = shared_from_this(), at](Result<Bytes> bytes) { self->arrive(at, std::move(bytes)); });
+      fetch_at(at, stretch);
     }
+  }
+
+  void fetch_at(uint64_t at, const Layout::Stretch& stretch) {
+    fetch(stretch,
+          [self = shared_from_this(), at](Result<Bytes> bytes) { self->arrive(at, std::move(bytes)); });
   }
 
   static Result<store::Extent> in_buffer(Result<Bytes> bytes) {
@@ -193,12 +220,14 @@ class ReaderState : public std::enable_shared_from_this<ReaderState> {
   void arrive(uint64_t at, Result<Bytes> bytes) {
     Result<store::Extent> outcome = in_buffer(std::move(bytes));
     Done<store::Extent> waiting;
+    Charge ended;
     {
       const MutexLock lock(mutex_);
       const auto fetch = fetches_.find(at);
       if (fetch == fetches_.end()) return;
       waiting = std::move(fetch->second.waiting);
       if (waiting) {
+        ended = std::move(fetch->second.charge);
         fetches_.erase(fetch);
       } else {
         fetch->second.outcome = std::move(outcome);
@@ -250,7 +279,7 @@ class ReaderState : public std::enable_shared_from_this<ReaderState> {
       const auto self = weak.lock();
       if (self == nullptr || !race->hedge()) return;
       ++self->cluster_.read_counts().hedged;
-      self->rebuild(stretch, make_error(Code::kUnavailable, "a holder is slow"), done);
+      self->rebuild_allotted(stretch, make_error(Code::kUnavailable, "a holder is slow"), done);
     });
   }
 
@@ -263,50 +292,30 @@ class ReaderState : public std::enable_shared_from_this<ReaderState> {
     if (!degraded_.exchange(true)) ++cluster_.read_counts().degraded;
   }
 
-  void recover(const Layout::Stretch& stretch, Error error, const Done<store::Extent>& done) {
+  void recover(const Layout::Stretch& stretch, const Error& error, const Done<store::Extent>& done) {
     count_degraded();
-    rebuild(stretch, std::move(error), [done](Result<Bytes> bytes) { done(in_buffer(std::move(bytes))); });
+    rebuild_allotted(stretch, error, [done](Result<Bytes> bytes) { done(in_buffer(std::move(bytes))); });
+  }
+
+  // A stretch that was to come from this node's drive: as much of it as there is room for.
+  void rebuild_allotted(const Layout::Stretch& stretch, const Error& error, Done<Bytes> done) {
+    const auto why = std::make_shared<const Error>(error.copy());
+    allotment_->when_allotted([self = shared_from_this(), stretch, why, done = std::move(done)](Status room) {
+      if (!room) return done(room.take_error());
+      Layout::Stretch part = stretch;
+      part.size = std::min(part.size, self->allotment_->bytes());
+      self->rebuild(part, why->copy(), done);
+    });
   }
 
   // Once slices had to be brought back, cells are kept for a while and asked for once: those that bring one
   // back are those that the reader wants next.
   void read_slice(const SliceRange& range, Done<Bytes> done) {
     if (!keeping_) return ask_holder(range, std::move(done));
-    std::optional<Bytes> kept;
-    {
-      const MutexLock lock(mutex_);
-      const auto [place, is_new] = cells_.try_emplace(range);
-      if (place->second.bytes) {
-        kept = place->second.bytes;
-      } else {
-        place->second.waiting.push_back(std::move(done));
-        if (!is_new) return;
-      }
-    }
-    if (kept) return done(std::move(*kept));
-    ask_holder(range, [self = shared_from_this(), range](Result<Bytes> bytes) {
-      self->keep(range, std::move(bytes));
+    if (cells_.wait(range, std::move(done)) == KeptCells::Coming::kYes) return;
+    ask_holder(range, [self = shared_from_this(), range](const Result<Bytes>& bytes) {
+      self->cells_.arrive(range, bytes);
     });
-  }
-
-  void keep(const SliceRange& range, Result<Bytes> bytes) {
-    std::vector<Done<Bytes>> waiting;
-    {
-      const MutexLock lock(mutex_);
-      const auto place = cells_.find(range);
-      waiting = std::exchange(place->second.waiting, {});
-      if (bytes && place->second.charge.try_grow(*cell_memory_, bytes->size())) {
-        place->second.bytes = *bytes;
-        kept_.push_back(range);
-      } else {
-        cells_.erase(place);
-      }
-      if (kept_.size() > kKeptStripes * spread_.k) {
-        cells_.erase(kept_.front());
-        kept_.pop_front();
-      }
-    }
-    for (const Done<Bytes>& one : waiting) one(bytes ? Result<Bytes>(*bytes) : bytes.error().copy());
   }
 
   // 0: nobody; the object may have fewer slices by now.
@@ -494,7 +503,8 @@ class ReaderState : public std::enable_shared_from_this<ReaderState> {
   void read_recoded(const std::shared_ptr<Rebuilding>& rebuilding, store::Record record) {
     const auto object = std::make_shared<const store::Object>(object_->bucket(), object_->key(),
                                                               std::move(record), std::string());
-    read_on(std::make_shared<ReaderState>(cluster_, object), rebuilding, std::make_shared<std::string>());
+    read_on(std::make_shared<ReaderState>(cluster_, object, allotment_), rebuilding,
+            std::make_shared<std::string>());
   }
 
   // Until all of the stretch was read from the slices of now.
@@ -545,10 +555,11 @@ class ReaderState : public std::enable_shared_from_this<ReaderState> {
   }
 
   Cluster& cluster_;
-  const std::shared_ptr<Budget> cell_memory_;  // before the charges
+  const std::shared_ptr<ReadAllotment> allotment_;
   const store::ObjectPointer object_;
   const store::Spread spread_;
   const Layout layout_;
+  KeptCells cells_;
   Snapshot<std::vector<DriveId>> holders_;  // by slot; where they are by now
   std::vector<unsigned> own_;               // slots on this node's drives, as they were
   std::atomic<unsigned> first_copy_ = 0;    // of copies that are elsewhere: the one to ask
@@ -559,14 +570,13 @@ class ReaderState : public std::enable_shared_from_this<ReaderState> {
   Mutex mutex_;
   std::map<unsigned, std::shared_ptr<store::Reader>> local_ MR_GUARDED_BY(mutex_);  // by slot
   std::map<uint64_t, Fetch> fetches_ MR_GUARDED_BY(mutex_);                         // by offset in the object
-  std::map<SliceRange, KeptCell> cells_ MR_GUARDED_BY(mutex_);
-  std::deque<SliceRange> kept_ MR_GUARDED_BY(mutex_);  // of cells_: those that are here, the oldest first
 };
 
 class ClusterReader final : public store::Reader {
  public:
   ClusterReader(Cluster& cluster, store::ObjectPointer object)
-      : state_(std::make_shared<ReaderState>(cluster, std::move(object))) {}
+      : state_(std::make_shared<ReaderState>(cluster, std::move(object),
+                                             std::make_shared<ReadAllotment>(cluster.read_memory()))) {}
   std::optional<store::Extent> find_ready(uint64_t offset, uint64_t size) override {
     return state_->find_ready(offset, size);
   }

@@ -24,6 +24,7 @@ namespace millrace::cluster {
 
 namespace {
 
+constexpr size_t kLeastGrowth = 4 << 10;  // of what a PUT holds before it is clear that it is not small
 constexpr uint64_t kCellStep = 64 << 10;
 // While others wait for memory, a PUT that is slower than this for so long makes room.
 constexpr uint64_t kPatienceUs = 20'000'000;
@@ -56,13 +57,12 @@ class ClusterWriter::State : public std::enable_shared_from_this<State> {
         shards_(store::is_shard_name(name_.key) ? shards : nullptr),
         moved_(std::move(moved)),
         memory_(cluster.stripe_memory()) {
-    start_.resize(kCopiedBytes + 1);
     if (shards_ != nullptr && store::is_plain_tar(name_.key))
       feed_.emplace(name_.key, store::ShardFeed::Packing::kPlain, shards_->feed_memory());
   }
 
   std::span<std::byte> space() {
-    if (spread_.holders.empty()) return space_at_start();
+    if (spread_.holders.empty()) return grow_start();
     {
       const MutexLock lock(mutex_);
       if (!charged_ || (filled_ == stripe_bytes() && sending_ > 0)) return {};
@@ -79,7 +79,7 @@ class ClusterWriter::State : public std::enable_shared_from_this<State> {
     if (Status fast = check_speed(); !fast) return fast;
     const bool begun = !spread_.holders.empty();
     if (bytes > 0) take_in(begun ? space_in_cell() : space_at_start(), bytes);
-    if (!begun) return filled_ < start_.size() ? Status() : begin_slices();
+    if (!begun) return filled_ <= kCopiedBytes ? Status() : begin_slices();
     return filled_ < stripe_bytes() ? Status() : send_if_free();
   }
 
@@ -223,6 +223,15 @@ class ClusterWriter::State : public std::enable_shared_from_this<State> {
     bytes_ += bytes;
   }
 
+  // One byte more than a small object has: so it shows where one is not small, or longer than was said.
+  std::span<std::byte> grow_start() {
+    constexpr size_t kMost = kCopiedBytes + 1;
+    if (filled_ == start_.size()) {
+      const uint64_t said = options_.size ? *options_.size + 1 : 0;
+      start_.resize(std::min<uint64_t>(kMost, std::max({said, 2 * filled_, filled_ + kLeastGrowth})));
+    }
+    return space_at_start();
+  }
   std::span<std::byte> space_at_start() { return std::as_writable_bytes(std::span(start_)).subspan(filled_); }
 
   // Where the next bytes of the stripe go.

@@ -62,8 +62,7 @@ void SliceService::fill(const std::shared_ptr<Filling>& filling) {
 void SliceService::fill_later(const std::shared_ptr<Filling>& filling) {
   filling->incoming->writer->when_space([this, filling, fillers = fillers_] {
     const bool taken = fillers->submit([this, filling] {
-      if (Status good = filling->incoming->writer->advance(0); !good)
-        return end(*filling, std::move(good));
+      if (Status good = filling->incoming->writer->advance(0); !good) return end(*filling, std::move(good));
       fill(filling);
     });
     if (taken) return;

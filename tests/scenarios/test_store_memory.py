@@ -4,17 +4,19 @@ import io
 import json
 import pathlib
 import shutil
+import socket
 import subprocess
 import tarfile
 import threading
 
 import pytest
 
-from clusters import Cluster
+from clusters import Cluster, holders, pattern
 from nodes import Node
-from store_client import Wire, wait_until
+from store_client import Wire, in_threads, wait_until
 
 MOST = 1 << 30  # of resident memory, under either attack
+READ_MEMORY = 256 << 20  # of stretches that come from other nodes
 
 
 def resident(node, name="VmRSS"):
@@ -124,3 +126,28 @@ def test_large_puts_of_a_cluster_wait_for_each_other(tmp_path):
             assert wire.answer().status == 200
             assert node.get(f"/train/o{number}").body == body
         assert resident(node, "VmHWM") <= MOST
+
+
+def test_slow_readers_of_other_nodes_objects_share_one_budget(tmp_path):
+    with Cluster(tmp_path, 4) as cluster:
+        cluster.make_bucket("train", redundancy="2+1")
+        body = pattern(1, 24 << 20)
+        assert cluster.nodes[0].put("/train/large", body).status == 200
+        holding = set(holders(cluster.nodes[0], "/train/large"))
+        node = next(one for one in cluster.nodes if one.listen not in holding)
+        before = resident(node)
+        # Each reader takes the head and a little of the body, then nothing for a while.
+        wires = [Wire(node, timeout=120) for _ in range(400)]
+        for wire in wires:
+            wire.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 << 10)
+            wire.send("GET /train/large HTTP/1.1\r\nHost: x\r\n\r\n")
+        heads = in_threads(len(wires), lambda number: wires[number].socket.recv(12, socket.MSG_PEEK) == b"HTTP/1.1 200")
+        assert all(heads), "not all were answered"
+        # Others are served meanwhile.
+        assert node.get("/train/large", Range="bytes=5000000-5000999").body == body[5_000_000:5_001_000]
+        assert resident(node, "VmHWM") - before <= READ_MEMORY + (192 << 20)
+        for wire in wires[4:]:
+            wire.close()
+        for wire in wires[:4]:
+            assert wire.answer().body == body
+            wire.close()
