@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "cluster/reasons.h"
 #include "cluster/slice_repair.h"
+#include "cluster/slice_sweep.h"
 #include "net/digest.h"
 #include "store/on_workers.h"
 
@@ -33,6 +34,8 @@ Cluster::~Cluster() = default;
 void Cluster::start_repairing(Log& log) {
   repair_ = std::make_unique<SliceRepair>(*this, log);
   repair_->start();
+  sweep_ = std::make_unique<SliceSweep>(slices_, log);
+  sweep_->start();
 }
 
 void Cluster::start_walking(const WalkerOptions& options, const MenderOptions& mending) {
@@ -53,6 +56,7 @@ void Cluster::forget_silent() {
 void Cluster::stop_building() {
   builder_.give_up();
   if (repair_) repair_->stop();
+  if (sweep_) sweep_->stop();
   builder_.stop();
   service_.stop();
 }

@@ -42,6 +42,7 @@ struct StripeMemory {
 };
 
 class SliceRepair;
+class SliceSweep;
 
 class Cluster {
  public:
@@ -69,7 +70,8 @@ class Cluster {
 
   // Begins to heal, move and tidy.
   void start_walking(const WalkerOptions& options, const MenderOptions& mending);
-  // Begins to make slices again that are found damaged. Before start_walking().
+  // Begins to make slices again that are found damaged, and to remove those of earlier runs that nobody
+  // needs. Before start_walking().
   void start_repairing(Log& log);
   // Slices that are being made are given up, and nothing is verified any more.
   void stop_building();
@@ -121,6 +123,7 @@ class Cluster {
   SliceService service_;
   ClusterSliceBuilder builder_;
   std::unique_ptr<SliceRepair> repair_;
+  std::unique_ptr<SliceSweep> sweep_;
 };
 
 }  // namespace millrace::cluster

@@ -23,8 +23,8 @@ class ReadAllotment : public std::enable_shared_from_this<ReadAllotment> {
 
   explicit ReadAllotment(std::shared_ptr<Budget> budget) : budget_(std::move(budget)) {}
 
-  // Calls `then` once there is room for a stretch: at once where there is already. kUnavailable where too many
-  // readers wait.
+  // Calls `then` once there is room for a stretch: at once where there is already. kUnavailable where too
+  // many readers wait.
   void when_allotted(store::Done<void> then);
   // How long a stretch may be; 0 before the first one is allotted.
   uint64_t bytes() const;

@@ -12,10 +12,12 @@
 #include "store/drive.h"
 #include "store/local_objects.h"
 #include "store/put.h"
+#include "store/reasons.h"
 
 namespace millrace::store {
 
 Status Slices::prepare() {
+  began_ = core_.clock.next();
   const MutexLock lock(core_.admin);
   if (core_.buckets.find(kSliceBucket) != nullptr) return {};
   BucketRecord record;
@@ -193,6 +195,42 @@ void Slices::doom(const std::string& name) {
 bool Slices::is_doomed(const std::string& name) const {
   const MutexLock lock(mutex_);
   return doomed_.contains(name);
+}
+
+Result<Slices::OldSlices> Slices::list_old(uint64_t drive, const std::string& after, size_t rows) {
+  const auto found = MR_TRY(find(drive));
+  if (!found->index().lost_log().empty())
+    return make_error(Code::kCorrupt, "drive {} has lost rows", found->path())
+        .with_hint("millrace fsck finds what is missing");
+  OldSlices old;
+  const std::string prefix = object_key(kSliceBucket, "");
+  const std::string begin = object_key(kSliceBucket, after);
+  const Rows records = found->index().iterate(Family::kObjects, DriveIndex::Scan::kSome);
+  records->Seek(slice(begin));
+  if (records->Valid() && !after.empty() && view(records->key()) == begin) records->Next();
+  for (; records->Valid() && view(records->key()).starts_with(prefix); records->Next()) {
+    if (rows-- == 0) return old;
+    const RecordSummary record = MR_TRY(summarize_record(view(records->value())).within(found->path()));
+    old.reached = view(records->key()).substr(prefix.size());
+    if (record.deleted || record.version.counter >= began_) continue;
+    old.slices.push_back({old.reached, std::string(record.etag), record.modified_ms});
+  }
+  if (!records->status().ok()) return found->note(make_index_error(records->status(), found->path()));
+  old.reached.clear();
+  return old;
+}
+
+Result<bool> Slices::remove_old(const OldSlice& slice) {
+  if (is_doomed(slice.name)) return false;
+  Change change;
+  change.kind = Change::Kind::kRemove;
+  change.bucket = kSliceBucket;
+  change.key = slice.name;
+  change.condition.only_if_etag = slice.etag;
+  const auto removed = core_.commit(std::move(change));
+  if (removed) return true;
+  if (removed.error().is(kConditionFailed) || removed.error().is(kNoSuchObject)) return false;
+  return removed.error().copy();
 }
 
 void Slices::remove_doomed(const std::string& name) {

@@ -31,7 +31,7 @@ class Slices {
  public:
   Slices(Core& core, ObjectReader& reader) : core_(core), reader_(reader) {}
 
-  // Before the first slice: makes the bucket for them.
+  // Before the first slice: makes the bucket for them, and notes which ones are there already.
   Status prepare();
 
   struct OwnDrive {
@@ -104,12 +104,28 @@ class Slices {
   void doom(const std::string& name);
   void remove_doomed(const std::string& name);
   bool is_doomed(const std::string& name) const;
+  // A slice that was there before this process began, whatever its clock said then.
+  struct OldSlice {
+    std::string name;
+    std::string etag;  // of this writing of it
+    int64_t modified_ms = 0;
+  };
+  struct OldSlices {
+    std::vector<OldSlice> slices;
+    std::string reached;  // the name to go on behind; empty: there are no more
+  };
+  // Those with names behind `after`, in order, among so many rows. An error where the drive has lost rows,
+  // and nobody knows which.
+  Result<OldSlices> list_old(uint64_t drive, const std::string& after, size_t rows);
+  // Takes it away, unless it was written again or is doomed: then false.
+  Result<bool> remove_old(const OldSlice& slice);
 
  private:
   Result<std::shared_ptr<Drive>> find(uint64_t drive) const;
 
   Core& core_;
   ObjectReader& reader_;
+  uint64_t began_ = 0;  // versions below it are from before
   mutable Mutex mutex_;
   std::set<std::string, std::less<>> doomed_ MR_GUARDED_BY(mutex_);
 };
