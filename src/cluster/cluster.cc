@@ -65,6 +65,18 @@ void Cluster::rebuild(SliceBuilder::Order order, Done<uint64_t> done) {
   builder_.build(std::move(order), std::move(done));
 }
 
+bool Cluster::ask_to_mend(const ObjectName& name) {
+  const auto map = around_.membership.maps()->back();
+  const uint32_t home = map->home(name_hash(name.bucket, name.key));
+  if (home == 0) return false;
+  if (mends_.fetch_add(1) >= kMostMends) {
+    --mends_;
+    return false;
+  }
+  call(home, MendRequest{map->epoch(), name, 0}, [this](Result<Reply>) { --mends_; });
+  return true;
+}
+
 void Cluster::handle(Request request, Done<Reply> done) {
   if (auto* append = std::get_if<AppendRequest>(&request))
     return service_.append(std::move(*append), std::move(done));

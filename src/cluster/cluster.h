@@ -77,6 +77,10 @@ class Cluster {
   void stop_building();
   // Makes a slice again, in the place of one that is missing or damaged. `done` on the strand.
   void rebuild(SliceBuilder::Order order, Done<uint64_t> done);
+  // Has the home of the key see that every holder has its slice and its mark; nobody waits for that. False:
+  // kMostMends are under way, or there is no home. Then a walk finds the key.
+  static constexpr size_t kMostMends = 8;
+  bool ask_to_mend(const ObjectName& name);
   // What this node's walks found and mended, and what was repaired.
   Progress progress() const;
   // Null before start_repairing().
@@ -116,6 +120,7 @@ class Cluster {
   Blocks blocks_;
   const std::function<Status()> refresh_;
   ReadCounts read_counts_;
+  std::atomic<size_t> mends_ = 0;  // that ask_to_mend() began and that were not answered
   const std::shared_ptr<Budget> cell_memory_ = std::make_shared<Budget>(128 << 20);
   const std::shared_ptr<Budget> read_memory_ = std::make_shared<Budget>(256 << 20);
   const std::shared_ptr<StripeMemory> stripe_memory_ = std::make_shared<StripeMemory>();

@@ -37,5 +37,46 @@ TEST(ClusterTest, AListByAnOldMapOrWithoutALeaseIsRefused) {
   workers.stop();
 }
 
+// Node 2 is asked, and does not answer.
+class SilentOther final : public testing::Alone {
+ public:
+  SilentOther() : Alone({make_other()}) {}
+  void call(uint32_t, Request request, Done<Reply> done) override {
+    ASSERT_TRUE(std::holds_alternative<MendRequest>(request));
+    asked.push_back(std::move(done));
+  }
+
+  std::vector<Done<Reply>> asked;
+
+ private:
+  static MapNode make_other() {
+    MapNode node;
+    node.id = "other";
+    node.number = 2;
+    node.address = "127.0.0.1:2";
+    node.drives.push_back({"drive"});
+    return node;
+  }
+};
+
+TEST(ClusterTest, SoManyKeysAreMendedAtOnceAndNoMore) {
+  const testing::TemporaryDirectory directory;
+  Log log{LogLevel::kWarn};
+  store::StoreOptions options;
+  options.state_directory = directory.path("state");
+  const auto store = store::LocalStore::open(options, log).take();
+  Workers workers(1);
+  SilentOther around;
+  Cluster cluster({around, around, around, around}, store->slices(), workers, Blocks(),
+                  [] { return Status(); });
+  for (size_t i = 0; i < Cluster::kMostMends; ++i)
+    EXPECT_TRUE(cluster.ask_to_mend({"bucket", std::to_string(i)}));
+  EXPECT_FALSE(cluster.ask_to_mend({"bucket", "key"}));
+  EXPECT_EQ(around.asked.size(), Cluster::kMostMends);
+  around.asked.back()(make_error(Code::kUnavailable, "too late"));
+  EXPECT_TRUE(cluster.ask_to_mend({"bucket", "key"}));
+  workers.stop();
+}
+
 }  // namespace
 }  // namespace millrace::cluster

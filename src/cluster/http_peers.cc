@@ -29,6 +29,12 @@ bool is_for_home(const Request& request) {
   return std::holds_alternative<CommitRequest>(request) || std::holds_alternative<FindRequest>(request);
 }
 
+// Its answer waits for many keys, whole slices, or slices that are being made.
+bool is_slow(const Request& request) {
+  return std::holds_alternative<MendRequest>(request) || std::holds_alternative<CompareRequest>(request) ||
+         std::holds_alternative<VerifyRequest>(request);
+}
+
 // Its answer waits for the node and its drives alone, and is small.
 bool is_quick(const Request& request) {
   return std::holds_alternative<StateRequest>(request) || std::holds_alternative<ProgressRequest>(request);
@@ -84,11 +90,12 @@ class HttpPeers::BulkLoop {
   std::thread thread_;
 };
 
-// Comparing a slice takes as long as sending one.
-bool HttpPeers::is_large(const Message& message, const Request& request) {
+HttpPeers::ChannelKind HttpPeers::choose_channel(const Request& request, size_t bytes) {
+  if (is_for_home(request)) return ChannelKind::kHome;
+  if (is_slow(request)) return ChannelKind::kSlow;
   const auto* const read = std::get_if<ReadRequest>(&request);
-  return message.body.size() > kLargePeerMessage || std::holds_alternative<VerifyRequest>(request) ||
-         (read != nullptr && read->size > kLargePeerMessage);
+  const bool is_large = bytes > kLargePeerMessage || (read != nullptr && read->size > kLargePeerMessage);
+  return is_large ? ChannelKind::kLarge : ChannelKind::kHolder;
 }
 
 HttpPeers::HttpPeers(LoopStrand& strand, const Membership& membership, const PeerSecret& secret,
@@ -100,7 +107,8 @@ HttpPeers::HttpPeers(LoopStrand& strand, const Membership& membership, const Pee
       blocks_(options_.blocks),
       bulk_(std::make_unique<BulkLoop>()) {
   const uint32_t self = membership.self();
-  for (const ChannelKind kind : {ChannelKind::kHome, ChannelKind::kHolder, ChannelKind::kLarge}) {
+  for (const ChannelKind kind :
+       {ChannelKind::kHome, ChannelKind::kHolder, ChannelKind::kSlow, ChannelKind::kLarge}) {
     net::Loop& loop = kind == ChannelKind::kLarge ? bulk_->loop() : strand.loop();
     channels_[static_cast<size_t>(kind)] = std::make_unique<Channel>(loop, resolver_, secret, self, options_);
   }
@@ -153,9 +161,7 @@ void HttpPeers::call(uint32_t node, Request request, Done<Reply> done) {
     message->request = std::move(request);
   } else {
     message->body = encode_request(request);
-    message->channel = is_for_home(request)          ? ChannelKind::kHome
-                       : is_large(*message, request) ? ChannelKind::kLarge
-                                                     : ChannelKind::kHolder;
+    message->channel = choose_channel(request, message->body.size());
   }
   Channel& channel = *channels_[static_cast<size_t>(message->channel)];
   // Posted even from the strand itself: nothing may be answered before this returns.

@@ -3,9 +3,9 @@
 // A message is sent at most once: no retry and no redirect. A kept connection that its peer closed meanwhile
 // is replaced before the first byte is written; later nobody could say whether the message arrived.
 //
-// Each peer has three channels, with connections of their own. A request to a home waits for the marks that
+// Each peer has four channels, with connections of their own. A request to a home waits for the marks that
 // the home sends: with one channel, two homes whose connections are all taken by each other's commits would
-// both wait in vain. Large messages, and those with large answers, have a loop and thread of their own, so
+// both wait in vain. What may take minutes to be answered takes no connection from marks and peeks. Large messages, and those with large answers, have a loop and thread of their own, so
 // that hashing and sending them delays nobody.
 //
 // call() may be called by any thread. Answers come on the strand; none comes once it is stopped. The strand
@@ -71,12 +71,13 @@ class HttpPeers final : public Peers {
   std::vector<Reading> read() const;
 
  private:
-  enum class ChannelKind : uint8_t { kHome, kHolder, kLarge };
+  enum class ChannelKind : uint8_t { kHome, kHolder, kSlow, kLarge };
+  static constexpr size_t kChannels = 4;
   struct Channel;
   struct Message;
   class BulkLoop;
 
-  static bool is_large(const Message& message, const Request& request);
+  static ChannelKind choose_channel(const Request& request, size_t bytes);
   Result<net::Url> find_url(uint32_t node) const;
   net::Task<void> deliver(Channel& channel, std::shared_ptr<Message> message);
   net::Task<Result<Reply>> exchange(Channel& channel, const Message& message);
@@ -94,7 +95,7 @@ class HttpPeers final : public Peers {
   Blocks blocks_;
   net::Resolver resolver_;
   // At the positions of ChannelKind. They outlive the loop below.
-  std::array<std::unique_ptr<Channel>, 3> channels_;
+  std::array<std::unique_ptr<Channel>, kChannels> channels_;
   std::unique_ptr<BulkLoop> bulk_;
 
   AnswerTimes times_{AnswerTimes::Limits{}};

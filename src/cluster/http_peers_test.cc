@@ -393,6 +393,29 @@ TEST(HttpPeersTest, CommitsThatWaitForMarksDoNotHoldUpTheMarks) {
   while (crowd.answered < 4) std::this_thread::yield();
 }
 
+TEST(HttpPeersTest, MendingAndVerifyingHoldUpNeitherMarksNorReads) {
+  const std::vector<Request> slow = {MendRequest{1, kName, 0}, VerifyRequest{1, kName, "write", 0, 0},
+                                     CompareRequest{1, 1, {}}};
+  for (const Request& request : slow) {
+    Holding holding;
+    std::atomic<bool> held = true;
+    Receiver receiver(secret(), 2, [&](const Request& asked, Done<Reply> done) {
+      if (held && asked.index() == request.index()) return holding.keep(std::move(done));
+      done(Reply(DoneReply{}));
+    });
+    Sender sender(1, {"127.0.0.1:1", receiver.address()}, secret(), patient(2));
+    Crowd crowd(sender, holding, request, 2);
+    EXPECT_TRUE(sender.ask(2, MarkRequest{1, 1, kName, {}, false}));
+    EXPECT_TRUE(sender.ask(2, StateRequest{StateRequest::Purpose::kPeek, 1, kName, {1}}));
+    EXPECT_TRUE(sender.ask(2, FindRequest{1, kName}));
+    EXPECT_TRUE(sender.ask(2, ReadRequest{1, "write", 0, 0, 1 << 20}));
+    EXPECT_EQ(crowd.answered, 0u);
+    held = false;
+    holding.give_all();
+    while (crowd.answered < 4) std::this_thread::yield();
+  }
+}
+
 TEST(HttpPeersTest, StoppingForgetsMessagesUnderWay) {
   Holding holding;
   Receiver receiver(secret(), 2, [&](Request, Done<Reply> done) { holding.keep(std::move(done)); });

@@ -206,17 +206,9 @@ class Page {
         lost.insert(one.slot);
       }
     }
-    if (unmarked) tell_home(checking.name);
+    if (unmarked && cluster_.ask_to_mend(checking.name)) ++verified_.handed_over;
     if (has_slice_beside(checking.record)) rebuild(checking, lost);
     return next;
-  }
-
-  void tell_home(const ObjectName& name) {
-    const auto maps = cluster_.membership().maps();
-    const uint32_t home = maps->back()->home(name_hash(name.bucket, name.key));
-    if (home == 0) return;
-    cluster_.call(home, MendRequest{maps->back()->epoch(), name, 0}, [](Result<Reply>) {});
-    ++verified_.handed_over;
   }
 
   void rebuild(const Checking& checking, const std::set<unsigned>& lost) {
