@@ -66,9 +66,18 @@ std::string canonical_headers(const SignedRequest& request) {
   return text;
 }
 
-std::string canonical_resource(const SignedRequest& request, std::vector<QueryItem> items) {
+// Clients sign the path of a bucket with a slash behind it, whether they send it or not.
+enum class Ending : uint8_t { kAsSent, kSlash };
+
+bool is_bucket_alone(const SignedRequest& request) {
+  return request.host_bucket.empty() && request.path.size() > 1 &&
+         request.path.find('/', 1) == std::string::npos;
+}
+
+std::string canonical_resource(const SignedRequest& request, std::vector<QueryItem> items, Ending ending) {
   std::string resource = request.host_bucket.empty() ? "" : "/" + request.host_bucket;
   resource += request.path;
+  if (ending == Ending::kSlash) resource += '/';
   std::ranges::sort(items);
   char joint = '?';
   for (const auto& [name, value] : items) {
@@ -107,11 +116,14 @@ SignatureProblem judge_old_link(const SignedRequest& request, const OldLink& lin
   const bool all_signed = std::ranges::all_of(
       *items, [](const QueryItem& item) { return is_signed_part(item.first) || is_of_link(item.first); });
   if (!reads && !all_signed) return SignatureProblem::kMismatch;
-  const std::string text =
-      fmt::format("{}\n{}\n{}\n{}\n{}{}", request.method, find_header(request, "content-md5"),
-                  find_header(request, "content-type"), link.expires_ms / 1000, canonical_headers(request),
-                  canonical_resource(request, items.take()));
-  if (!equal_secrets(to_base64(hmac_sha1(secret_key, text)), link.signature))
+  const auto is_signed = [&](Ending ending) {
+    const std::string text =
+        fmt::format("{}\n{}\n{}\n{}\n{}{}", request.method, find_header(request, "content-md5"),
+                    find_header(request, "content-type"), link.expires_ms / 1000, canonical_headers(request),
+                    canonical_resource(request, *items, ending));
+    return equal_secrets(to_base64(hmac_sha1(secret_key, text)), link.signature);
+  };
+  if (!is_signed(Ending::kAsSent) && !(is_bucket_alone(request) && is_signed(Ending::kSlash)))
     return SignatureProblem::kMismatch;
   return wall_ms > link.expires_ms ? SignatureProblem::kExpired : SignatureProblem::kNone;
 }
