@@ -82,6 +82,20 @@ Status make(Shell& shell, const MakeFlags& flags) {
   return {};
 }
 
+// A bucket by its address, or by its name at the node that --endpoint names; no bucket where none is named.
+Result<transfer::Location> find_bucket(Shell& shell, const BucketFlags& flags) {
+  if (flags.address.find("://") != std::string::npos) {
+    if (!flags.endpoint.empty())
+      return make_error(Code::kInvalid, "{} says which node is meant, and so does --endpoint", flags.address);
+    return bucket_location(shell, flags.address);
+  }
+  transfer::Stores* stores = MR_TRY(shell.stores());
+  transfer::Location location =
+      MR_TRY(flags.endpoint.empty() ? stores->find_default() : stores->find(flags.endpoint));
+  location.bucket = flags.address;
+  return location;
+}
+
 Status change(Shell& shell, const BucketFlags& flags) {
   Json settings = MR_TRY(flags.redundancy.settings());
   if (!flags.durability.empty()) settings["durability"] = flags.durability;
@@ -93,34 +107,35 @@ Status change(Shell& shell, const BucketFlags& flags) {
     return make_error(Code::kInvalid, "settings are changed of one bucket at a time")
         .with_hint("millrace bucket NAME …; millrace bucket lists them");
   }
-  Json answer = MR_TRY(administer(shell, flags.endpoint, "GET", "buckets", Json()));
+  const transfer::Location bucket = MR_TRY(find_bucket(shell, flags));
+  Json answer = MR_TRY(administer(*bucket.store, {"GET", "buckets", "", Json()}));
   if (!all) {
     const Json& list = answer.at("buckets");
     const auto found =
-        std::ranges::find_if(list, [&](const Json& bucket) { return bucket.at("name") == flags.address; });
+        std::ranges::find_if(list, [&](const Json& one) { return one.at("name") == bucket.bucket; });
     if (found == list.end()) {
-      return make_error(Code::kNotFound, "there is no bucket {}", flags.address)
+      return make_error(Code::kNotFound, "there is no bucket {}", bucket.bucket)
           .with_hint("millrace mb makes one, millrace bucket lists them");
     }
     answer = Json(*found);
   }
   if (!settings.empty() && shell.dry_run) {
-    say_step(shell, "change", flags.address, settings.dump());
+    say_step(shell, "change", bucket.bucket, settings.dump());
     return {};
   }
   if (!settings.empty())
-    answer = MR_TRY(administer(shell, flags.endpoint, "PUT", "buckets/" + flags.address, settings));
+    answer = MR_TRY(administer(*bucket.store, {"PUT", "buckets/" + bucket.bucket, "", settings}));
   if (shell.json) {
     Shell::print(answer);
     return {};
   }
   const Json list = all ? answer.at("buckets") : Json::array({answer});
-  for (const Json& bucket : list) {
+  for (const Json& one : list) {
     fmt::print("{}  durability={} etag={} verify={} anonymous-read={} redundancy={} floor={}\n",
-               bucket.at("name").get<std::string>(), bucket.at("durability").get<std::string>(),
-               bucket.at("etag").get<std::string>(), bucket.at("verify").get<std::string>(),
-               bucket.at("anonymous_read").get<bool>() ? "on" : "off",
-               bucket.at("redundancy").get<std::string>(), bucket.at("floor").get<unsigned>());
+               one.at("name").get<std::string>(), one.at("durability").get<std::string>(),
+               one.at("etag").get<std::string>(), one.at("verify").get<std::string>(),
+               one.at("anonymous_read").get<bool>() ? "on" : "off", one.at("redundancy").get<std::string>(),
+               one.at("floor").get<unsigned>());
   }
   return {};
 }
@@ -142,7 +157,7 @@ void add_bucket(CLI::App& app, Shell& shell) {
   CLI::App* verb = app.add_subcommand("bucket", "Show or change the settings of a node's buckets");
   verb->fallthrough();
   auto flags = std::make_shared<BucketFlags>();
-  verb->add_option("bucket", flags->address, "Name; none: all");
+  verb->add_option("bucket", flags->address, "Name, or address (mr://train); none: all");
   verb->add_option("--durability", flags->durability,
                    "flush: survives power loss (default); os: as soon as the system likes")
       ->type_name("flush|os");

@@ -131,6 +131,8 @@ def test_the_redundancy_of_a_bucket_is_set_shown_and_changed(millrace, url, clus
     assert "redundancy=2+1 floor=3" in bucket("--redundancy", "2+1").text
     assert cluster.nodes[1].get("/kept/k").body == b"1"
     assert "kept  " in millrace("bucket", "--endpoint", cluster.nodes[1].url).text
+    assert "redundancy=2+1 floor=3" in millrace("bucket", cluster.nodes[2].url + "/kept").text
+    assert "--endpoint" in millrace("bucket", url + "/kept", "--endpoint", url, code=1).err
 
 
 def test_a_redundancy_that_cannot_be_makes_no_bucket(millrace, url):
