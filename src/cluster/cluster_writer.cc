@@ -29,6 +29,8 @@ constexpr uint64_t kCellStep = 64 << 10;
 // While others wait for memory, a PUT that is slower than this for so long makes room.
 constexpr uint64_t kPatienceUs = 20'000'000;
 constexpr uint64_t kLeastBytesPerSecond = 256 << 10;
+// Each time costs as much as the first.
+constexpr uint64_t kSendAgainUs = 1'000'000;
 
 // Cells of objects below k MiB are smaller, so that all k drives share the work.
 uint32_t cell_for(std::optional<uint64_t> size, unsigned k) {
@@ -107,6 +109,7 @@ class ClusterWriter::State : public std::enable_shared_from_this<State> {
     }
     done_ = std::move(done);
     make_record(finish);
+    deadline_us_ = steady_us() + Requester::kPatienceUs;
     if (spread_.holders.empty()) return finish_small();
     bool wait = false;
     {
@@ -288,8 +291,21 @@ class ClusterWriter::State : public std::enable_shared_from_this<State> {
   Status send_stripe() {
     make_cells();
     std::vector<Bytes> slices = take_slices();
+    if (is_whole()) whole_ = slices;
     // Before the first answer can come: the last one goes on with what is in the buffer then.
     filled_ = 0;
+    send(std::move(slices));
+    return {};
+  }
+
+  // The stripe that is about to be sent is all of the object: it can be sent again if holders go away.
+  bool is_whole() {
+    const MutexLock lock(mutex_);
+    return !moved_ && sent_[0] == 0 && (finishing_ || options_.size == bytes_);
+  }
+
+  // A cell to each holder.
+  void send(std::vector<Bytes> slices) {
     {
       const MutexLock lock(mutex_);
       sending_ = spread_.holders.size();
@@ -301,7 +317,6 @@ class ClusterWriter::State : public std::enable_shared_from_this<State> {
       cluster_.call(cluster_.node_of(append.drive), std::move(append),
                     [self = shared_from_this()](Result<Reply> reply) { self->hear(std::move(reply)); });
     }
-    return {};
   }
 
   void hear(Result<Reply> reply) {
@@ -326,11 +341,11 @@ class ClusterWriter::State : public std::enable_shared_from_this<State> {
       finishing_ = true;
     }
     if (bytes_ > store::kInlineBytes) record_.pieces = {{0, bytes_}};
-    put_small(steady_us() + Requester::kPatienceUs);
+    put_small();
   }
 
   // The bytes are all here: while holders are missing it is tried again, until the map says who is left.
-  void put_small(uint64_t deadline) {
+  void put_small() {
     auto spread = cluster_.choose_spread(name_, Requester::Size::kSmall);
     if (!spread) return done_(spread.take_error());
     spread_ = spread.take();
@@ -339,17 +354,17 @@ class ClusterWriter::State : public std::enable_shared_from_this<State> {
     if (record_.etag.empty()) request.record.etag = own_etag();
     std::vector<std::string> slices(spread_.holders.size(), start_.substr(0, filled_));
     cluster_.put(std::move(request), std::move(slices),
-                 [self = shared_from_this(), deadline](Result<store::Record> put) {
+                 [self = shared_from_this()](Result<store::Record> put) {
                    if (put) return self->answer(put.take());
-                   if (!put.error().is(kHoldersChanged) || steady_us() >= deadline)
+                   if (!put.error().is(kHoldersChanged) || steady_us() >= self->deadline_us_)
                      return self->done_(put.take_error());
-                   self->cluster_.after(Requester::kRetryUs, [self, deadline] { self->put_small(deadline); });
+                   self->cluster_.after(Requester::kRetryUs, [self] { self->put_small(); });
                  });
   }
 
   // The rest of the last stripe, then the flushes, then the commit.
   void finish_slices() {
-    if (auto error = take_error()) return fail(std::move(*error));
+    if (auto error = take_error()) return fail_or_send_again(std::move(*error));
     if (filled_ > 0) {
       static_cast<void>(send_stripe());
       return;
@@ -372,15 +387,43 @@ class ClusterWriter::State : public std::enable_shared_from_this<State> {
       if (!reply && !error_) error_ = reply.take_error().within("a holder's slice");
       if (--flushing_ > 0) return;
     }
-    if (auto error = take_error()) return fail(std::move(*error));
+    if (auto error = take_error()) return fail_or_send_again(std::move(*error));
     record_.pieces = {{0, bytes_}};
     record_.spread = spread_;
     CommitRequest request{commit_kind(), 0, name_, record_, options_.condition};
     cluster_.commit(std::move(request),
                     [self = shared_from_this()](Result<std::optional<store::Record>> committed) {
-                      if (!committed) return self->done_(committed.take_error());
-                      self->answer(*committed.take());
+                      if (committed) return self->answer(*committed.take());
+                      // Any other error says that it was refused for good, or may have happened.
+                      if (committed.error().is(kHoldersChanged))
+                        return self->fail_or_send_again(committed.take_error());
+                      self->done_(committed.take_error());
                     });
+  }
+
+  // While holders are missing it is tried again, until the map says who is left.
+  void fail_or_send_again(Error error) {
+    if (whole_.empty() || steady_us() >= deadline_us_) return fail(std::move(error));
+    drop_slices();
+    const auto why = std::make_shared<Error>(std::move(error));
+    cluster_.after(kSendAgainUs, [self = shared_from_this(), why] { self->send_again(*why); });
+  }
+
+  void send_again(const Error& why) {
+    auto spread = cluster_.choose_spread(name_, Requester::Size::kLarge);
+    // Parity of a redundancy that was changed meanwhile is not here.
+    const bool fits =
+        spread && spread->k == spread_.k && (spread->k == 1 || spread->holders.size() <= whole_.size());
+    if (!fits) return done_(spread ? why.copy() : spread.take_error());
+    spread->cell = spread_.cell;
+    {
+      const MutexLock lock(mutex_);
+      spread_ = spread.take();
+    }
+    sent_ = {};
+    std::vector<Bytes> slices = whole_;
+    slices.resize(spread_.holders.size(), whole_.front());
+    send(std::move(slices));
   }
 
   CommitRequest::Kind commit_kind() const {
@@ -429,6 +472,8 @@ class ClusterWriter::State : public std::enable_shared_from_this<State> {
   store::Spread spread_;  // no holders: not begun, perhaps a small object
   std::optional<Coder> coder_;
   std::array<uint64_t, store::kMaxSlices> sent_{};  // by slot
+  std::vector<Bytes> whole_;                        // by slot, where one stripe is the whole object
+  uint64_t deadline_us_ = 0;                        // until which it is tried again, once all bytes are here
   store::Record record_;
   std::optional<store::ShardFeed> feed_;  // of a plain tar
   ClusterShards::Index index_;            // of one that is whole

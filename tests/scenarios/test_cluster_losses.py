@@ -286,3 +286,16 @@ def test_a_bucket_that_is_made_again_has_nothing_of_the_one_before(tmp_path):
         for reader in cluster.nodes:
             assert reader.get("/again/small").body == b"new"
             assert listed_sizes(reader, "again") == {"small": 3}
+
+
+@pytest.mark.parametrize("redundancy", ["copies=2", "2+1"])
+def test_a_put_waits_until_the_map_says_who_is_left(tmp_path, redundancy):
+    """Clients that send a file once and give up at a 503 get through, up to a stripe."""
+    with Cluster(tmp_path, 4) as cluster:
+        cluster.make_bucket("once", redundancy=redundancy)
+        cluster.kill(cluster.nodes[3])
+        sizes = [100, 100_000, 300_000, MIB, 2 * MIB if redundancy == "2+1" else MIB - 1]
+        answers = in_threads(16, lambda number: cluster.nodes[number % 3].put(f"/once/k{number}", pattern(number, sizes[number % 5])).status)
+        assert answers == [200] * 16
+        for number in range(16):
+            assert cluster.nodes[(number + 1) % 3].get(f"/once/k{number}").body == pattern(number, sizes[number % 5])
