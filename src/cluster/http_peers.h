@@ -5,8 +5,9 @@
 //
 // Each peer has four channels, with connections of their own. A request to a home waits for the marks that
 // the home sends: with one channel, two homes whose connections are all taken by each other's commits would
-// both wait in vain. What may take minutes to be answered takes no connection from marks and peeks. Large messages, and those with large answers, have a loop and thread of their own, so
-// that hashing and sending them delays nobody.
+// both wait in vain. What may take minutes to be answered takes no connection from marks and peeks. Large
+// messages, and those with large answers, have a loop and thread of their own, so that hashing and sending
+// them delays nobody.
 //
 // call() may be called by any thread. Answers come on the strand; none comes once it is stopped. The strand
 // is stopped before this goes away; membership outlives it.
