@@ -56,7 +56,7 @@ class Stutter:
 def test_a_holder_that_stands_still_is_overtaken(cluster, bucket, redundancy):
     cluster.make_bucket(bucket, redundancy=redundancy)
     objects = Objects()
-    for number, size in enumerate(SIZES * 3):
+    for number, size in enumerate(SIZES * 8):
         objects.put(cluster.nodes[number % 4], f"/{bucket}/o{number}", pattern((bucket, number), size))
     still, others = cluster.nodes[3], cluster.nodes[:3]
     before = passed_over(others[0])
@@ -74,8 +74,9 @@ def test_a_holder_that_stands_still_is_overtaken(cluster, bucket, redundancy):
 def test_a_node_that_answers_late_is_passed_over_told_of_and_taken_back(cluster, millrace):
     cluster.make_bucket("late", redundancy="copies=2")
     objects = Objects()
-    for number in range(12):
-        objects.put(cluster.nodes[number % 4], f"/late/o{number}", pattern(("late", number), 300_000))
+    # So many that some of them would be read from the late node first: each is with a chance of one in six.
+    for number in range(60):
+        objects.put(cluster.nodes[number % 4], f"/late/o{number}", pattern(("late", number), 150_000))
     late, others = cluster.nodes[3], cluster.nodes[:3]
     number = number_of(late)
     grey = f'millrace_peer_grey{{node="{number}"}}'
