@@ -42,9 +42,10 @@ Result<RevisedKeys> edit_cluster_keys(cluster::Registry& registry,
 
 Status ClusterKeys::begin(const gateway::KeyRing& own, Standing standing,
                           const std::function<Status(const gateway::KeyRing&)>& check) {
-  const auto found = MR_TRY(registry_.get(kEntry));
-  if (!found) {
-    if (standing == Standing::kNew && MR_TRY(registry_.get("cluster"))) {
+  // Whoever founds the cluster has brought his keys before: so in this order.
+  const bool is_founded = MR_TRY(registry_.get("cluster")).has_value();
+  if (!MR_TRY(registry_.get(kEntry))) {
+    if (standing == Standing::kNew && is_founded) {
       return make_error(Code::kUnavailable, "no node of the cluster has brought its keys into the registry")
           .with_hint("start a node that belongs to the cluster first");
     }
