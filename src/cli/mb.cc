@@ -25,6 +25,13 @@ struct RedundancyFlags {
             "Slices without which a write is refused, when drives lack; default k+1, or k where m is 0")
         ->type_name("N");
   }
+  // For a bucket that is being made.
+  std::vector<net::HeaderField> headers() const {
+    std::vector<net::HeaderField> headers;
+    if (!redundancy.empty()) headers.emplace_back("x-millrace-redundancy", redundancy);
+    if (floor) headers.emplace_back("x-millrace-floor", fmt::format("{}", *floor));
+    return headers;
+  }
   // What the node is told; checked here as far as that is possible without it.
   Result<Json> settings() const {
     Json json = Json::object();
@@ -68,7 +75,7 @@ Status make(Shell& shell, const MakeFlags& flags) {
       say_step(shell, "make", location.text());
       continue;
     }
-    MR_TRY(transfer::make_bucket(location));
+    MR_TRY(transfer::make_bucket(location, flags.redundancy.headers()));
     Json made = {{"bucket", location.bucket}};
     if (!settings.empty()) {
       const Json now = MR_TRY(administer(*location.store, {"PUT", "buckets/" + location.bucket, "", settings})

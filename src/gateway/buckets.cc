@@ -1,17 +1,23 @@
 // Buckets: made, looked at, removed, and described as S3 clients expect.
 #include "gateway/buckets.h"
 
+#include <nlohmann/json.hpp>
+
 #include "base/clock.h"
+#include "base/number.h"
 #include "gateway/list_objects.h"
 #include "gateway/s3_errors.h"
 #include "gateway/s3_xml.h"
 #include "gateway/upload_body.h"
 #include "net/digest.h"
+#include "store/bucket_json.h"
 
 namespace millrace::gateway {
 
 namespace {
 
+constexpr std::string_view kRedundancyHeader = "x-millrace-redundancy";
+constexpr std::string_view kFloorHeader = "x-millrace-floor";
 constexpr std::string_view kRegion = "us-east-1";
 constexpr size_t kMaxConfigurationBody = 64 << 10;
 
@@ -74,6 +80,21 @@ net::Task<Status> list_buckets(Call& call) {
   co_return co_await call.send_xml(200, xml.finish());
 }
 
+namespace {
+
+// A bucket of a cluster has its redundancy from its first object on. Set later, the nodes have to look
+// through what was written before.
+Result<store::BucketSettings> first_settings(const Call& call) {
+  nlohmann::json wanted = nlohmann::json::object();
+  const net::RequestHead& head = call.request();
+  if (const auto redundancy = head.find(kRedundancyHeader)) wanted["redundancy"] = std::string(*redundancy);
+  if (const auto floor = head.find(kFloorHeader))
+    wanted["floor"] = parse_number<unsigned>(std::string(*floor)).value_or(0);
+  return store::change_settings({}, wanted);
+}
+
+}  // namespace
+
 net::Task<Status> create_bucket(Call& call) {
   auto text = co_await read_document(call, kMaxConfigurationBody);
   if (!text) co_return co_await call.refuse(text.error());
@@ -81,8 +102,10 @@ net::Task<Status> create_bucket(Call& call) {
   if (!region) co_return co_await call.refuse(region.error());
   auto good = check_new_bucket(call.bucket, call.services.names);
   if (!good && !call.objects().find_bucket(call.bucket)) co_return co_await call.refuse(good.error());
-  std::function<void(store::Done<void>)> create = [&call](store::Done<void> done) {
-    call.objects().create_bucket(call.bucket, {}, std::move(done));
+  auto settings = first_settings(call);
+  if (!settings) co_return co_await call.refuse(settings.error());
+  std::function<void(store::Done<void>)> create = [&call, &settings = *settings](store::Done<void> done) {
+    call.objects().create_bucket(call.bucket, settings, std::move(done));
   };
   auto created = co_await call.ask<void>(std::move(create));
   if (!created) co_return co_await call.refuse(created.error());

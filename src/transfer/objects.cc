@@ -118,8 +118,10 @@ Result<std::vector<BucketSummary>> list_buckets(const Location& store) {
   return buckets;
 }
 
-Status make_bucket(const Location& bucket) {
-  return call(bucket, make_request("PUT", bucket.store->url(bucket.bucket, "")));
+Status make_bucket(const Location& bucket, std::vector<net::HeaderField> headers) {
+  net::Request request = make_request("PUT", bucket.store->url(bucket.bucket, ""));
+  request.headers = std::move(headers);
+  return call(bucket, std::move(request));
 }
 
 Status remove_bucket(const Location& bucket) {

@@ -37,7 +37,7 @@ struct BucketSummary {
   int64_t made_ms = 0;
 };
 Result<std::vector<BucketSummary>> list_buckets(const Location& store);
-Status make_bucket(const Location& bucket);
+Status make_bucket(const Location& bucket, std::vector<net::HeaderField> headers = {});
 Status remove_bucket(const Location& bucket);
 
 struct ObjectHead {

@@ -29,7 +29,8 @@ class Cluster:
         return [node for node in self.nodes if is_running(node)]
 
     def make_bucket(self, name, **settings):
-        assert self.living[0].ask("PUT", f"/{name}").status == 200
+        headers = {f"x-millrace-{word}": str(settings.pop(word)) for word in ("redundancy", "floor") if word in settings}
+        assert self.living[0].ask("PUT", f"/{name}", None, headers).status == 200
         if settings:
             answer = self.living[0].ask("PUT", f"/-/buckets/{name}", json.dumps(settings))
             assert answer.status == 200, answer.body
