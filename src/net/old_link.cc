@@ -66,22 +66,31 @@ std::string canonical_headers(const SignedRequest& request) {
   return text;
 }
 
-// Clients sign the path of a bucket with a slash behind it, whether they send it or not.
-enum class Ending : uint8_t { kAsSent, kSlash };
+// Versions of botocore differ in what they sign where the path is a bucket alone: a slash behind it, whether
+// they send it or not, and the form of the list that they ask for.
+struct BucketForm {
+  bool slash = false;
+  bool list_type = false;
+};
+constexpr BucketForm kBucketForms[] = {{true, false}, {false, false}, {false, true}, {true, true}};
 
-bool is_bucket_alone(const SignedRequest& request) {
-  return request.host_bucket.empty() && request.path.size() > 1 &&
-         request.path.find('/', 1) == std::string::npos;
+// The path of a bucket, without a slash behind it; nothing where an object is meant.
+std::optional<std::string> find_bucket_path(const SignedRequest& request) {
+  if (!request.host_bucket.empty())
+    return request.path == "/" ? std::optional("/" + request.host_bucket) : std::nullopt;
+  const bool is_bucket = request.path.size() > 1 && request.path.find('/', 1) == std::string::npos;
+  return is_bucket ? std::optional(request.path) : std::nullopt;
 }
 
-std::string canonical_resource(const SignedRequest& request, std::vector<QueryItem> items, Ending ending) {
+std::string canonical_resource(const SignedRequest& request, std::vector<QueryItem> items,
+                               const BucketForm& form) {
   std::string resource = request.host_bucket.empty() ? "" : "/" + request.host_bucket;
   resource += request.path;
-  if (ending == Ending::kSlash) resource += '/';
+  if (const auto bucket = find_bucket_path(request)) resource = *bucket + (form.slash ? "/" : "");
   std::ranges::sort(items);
   char joint = '?';
   for (const auto& [name, value] : items) {
-    if (!is_signed_part(name)) continue;
+    if (!is_signed_part(name) && !(form.list_type && name == "list-type")) continue;
     resource += joint + name;
     if (!value.empty()) resource += "=" + value;
     joint = '&';
@@ -116,15 +125,16 @@ SignatureProblem judge_old_link(const SignedRequest& request, const OldLink& lin
   const bool all_signed = std::ranges::all_of(
       *items, [](const QueryItem& item) { return is_signed_part(item.first) || is_of_link(item.first); });
   if (!reads && !all_signed) return SignatureProblem::kMismatch;
-  const auto is_signed = [&](Ending ending) {
+  const auto is_signed = [&](const BucketForm& form) {
     const std::string text =
         fmt::format("{}\n{}\n{}\n{}\n{}{}", request.method, find_header(request, "content-md5"),
                     find_header(request, "content-type"), link.expires_ms / 1000, canonical_headers(request),
-                    canonical_resource(request, *items, ending));
+                    canonical_resource(request, *items, form));
     return equal_secrets(to_base64(hmac_sha1(secret_key, text)), link.signature);
   };
-  if (!is_signed(Ending::kAsSent) && !(is_bucket_alone(request) && is_signed(Ending::kSlash)))
-    return SignatureProblem::kMismatch;
+  const bool good =
+      find_bucket_path(request) ? std::ranges::any_of(kBucketForms, is_signed) : is_signed(BucketForm());
+  if (!good) return SignatureProblem::kMismatch;
   return wall_ms > link.expires_ms ? SignatureProblem::kExpired : SignatureProblem::kNone;
 }
 
