@@ -31,7 +31,7 @@ class Nemesis:
         self.cuts = {}      # event -> pairs
         self.threads = []
         self.counts = {}
-        self.registry_lock = None
+        self.registry_locks = []
         self.dead_members = []
 
     def run(self, events, seconds):
@@ -195,14 +195,16 @@ class Nemesis:
                                 for pair in ((node.name, member.place.name), (member.place.name, node.name))}
             self._apply_cuts()
             return
-        # Whoever holds this lock keeps all others out of the directory. A node that stands still may have it: then it is away already.
-        self.registry_lock = os.open(self.fleet.registry / "lock", os.O_RDWR)
+        # Whoever holds the lock keeps all others out of the directory, and whoever holds the other one keeps them from replacing the lock. A node
+        # that stands still may have it: then the registry is away already.
         first_byte = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0)
-        for _ in range(200):
-            with contextlib.suppress(BlockingIOError, PermissionError):
-                fcntl.fcntl(self.registry_lock, fcntl.F_OFD_SETLK, first_byte)
-                return
-            time.sleep(0.005)
+        for name in ("takeover", "lock"):
+            self.registry_locks.append(os.open(self.fleet.registry / name, os.O_RDWR | os.O_CREAT, 0o600))
+            for _ in range(200):
+                with contextlib.suppress(BlockingIOError, PermissionError):
+                    fcntl.fcntl(self.registry_locks[-1], fcntl.F_OFD_SETLK, first_byte)
+                    break
+                time.sleep(0.005)
 
     def _end_registry(self, event):
         if self.fleet.etcd:
@@ -210,9 +212,8 @@ class Nemesis:
         self._release_registry()
 
     def _release_registry(self):
-        if self.registry_lock is not None:
-            os.close(self.registry_lock)
-            self.registry_lock = None
+        while self.registry_locks:
+            os.close(self.registry_locks.pop())
 
     def _begin_member(self, event):
         members = [member for member in self.fleet.etcd.members if member.is_running]
