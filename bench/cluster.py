@@ -54,16 +54,16 @@ class Node:
             time.sleep(0.1)
         raise SystemExit("a node is not ready after 30 s")
 
-    def request(self, method, path, body=None):
+    def request(self, method, path, body=None, headers=None):
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
-        connection.request(method, path, body)
+        connection.request(method, path, body, headers or {})
         answer = connection.getresponse()
         data = answer.read()
         connection.close()
         return answer.status, data
 
-    def must(self, method, path, body=None):
-        status, data = self.request(method, path, body)
+    def must(self, method, path, body=None, headers=None):
+        status, data = self.request(method, path, body, headers)
         if status >= 300:
             raise SystemExit(f"{method} {path}: {status} {data[:300]}")
         return data
@@ -82,8 +82,7 @@ class Cluster:
         self.nodes = [Node(WORK / f"{name}-{i}", registry, *flags) for i in range(nodes)]
 
     def make_bucket(self, name, redundancy):
-        self.nodes[0].must("PUT", f"/{name}")
-        self.nodes[0].must("PUT", f"/-/buckets/{name}", '{"redundancy": "%s"}' % redundancy)
+        self.nodes[0].must("PUT", f"/{name}", None, {"x-millrace-redundancy": redundancy})
 
     def holder_of(self, bucket, key):
         found = json.loads(self.nodes[0].must("GET", f"/-/cluster/where?bucket={bucket}&key={key}"))
