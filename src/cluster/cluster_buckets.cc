@@ -99,23 +99,26 @@ Status ClusterBuckets::create(const std::string& name, const store::BucketSettin
   return refresh();
 }
 
-Status ClusterBuckets::close(const std::string& name) {
+Result<uint64_t> ClusterBuckets::close(const std::string& name) {
   return set_standing(name, Standing::kClosing);
 }
 
 Status ClusterBuckets::reopen(const std::string& name) {
-  return set_standing(name, Standing::kOpen);
+  MR_TRY(set_standing(name, Standing::kOpen));
+  return {};
 }
 
-Status ClusterBuckets::set_standing(const std::string& name, Standing standing) {
+Result<uint64_t> ClusterBuckets::set_standing(const std::string& name, Standing standing) {
   MR_TRY(refresh());
   const auto known = find(name);
   if (known == nullptr) return store::no_such_bucket(name);
   store::Bucket bucket = *known;
   bucket.closing = standing == Standing::kClosing;
-  if (bucket.closing == known->closing) return {};
-  if (!MR_TRY(registry_.swap(kPrefix + name, known->version, encode(bucket)))) return busy(name);
-  return refresh();
+  if (bucket.closing == known->closing) return known->version;
+  const auto revision = MR_TRY(registry_.swap(kPrefix + name, known->version, encode(bucket)));
+  if (!revision) return busy(name);
+  MR_TRY(refresh());
+  return *revision;
 }
 
 Status ClusterBuckets::change(const std::string& name, const store::BucketSettings& settings) {
@@ -136,15 +139,12 @@ Status ClusterBuckets::change(const std::string& name, const store::BucketSettin
   return {};
 }
 
-Status ClusterBuckets::remove(const std::string& name) {
-  MR_TRY(refresh());
-  const auto known = find(name);
-  if (known == nullptr) return store::no_such_bucket(name);
+Status ClusterBuckets::remove(const std::string& name, uint64_t version) {
   const auto newest = MR_TRY(read_map(registry_));
   const std::string epoch = fmt::format("{}", newest ? newest->map->epoch() : 0);
   const auto before = MR_TRY(registry_.get(kRemoved + name));
   if (!MR_TRY(registry_.swap(kRemoved + name, before ? before->revision : 0, epoch))) return busy(name);
-  if (!MR_TRY(registry_.remove(kPrefix + name, known->version))) return busy(name);
+  if (!MR_TRY(registry_.remove(kPrefix + name, version))) return busy(name);
   return refresh();
 }
 

@@ -33,14 +33,15 @@ class ClusterBuckets {
   // The redundancy with which the bucket was made stays; the map says another one from the next epoch on.
   Status change(const std::string& name, const store::BucketSettings& settings);
   // Removing takes two steps: once all nodes know that the bucket is closing, nothing new gets into it.
-  Status close(const std::string& name);
+  // close() gives the version that is to be removed; one that was open since has another.
+  Result<uint64_t> close(const std::string& name);
   Status reopen(const std::string& name);
-  Status remove(const std::string& name);
+  Status remove(const std::string& name, uint64_t version);
 
  private:
   Result<uint32_t> choose_first_epoch(const std::string& name);
   enum class Standing : uint8_t { kOpen, kClosing };
-  Status set_standing(const std::string& name, Standing standing);
+  Result<uint64_t> set_standing(const std::string& name, Standing standing);
 
   using Table = std::map<std::string, std::shared_ptr<const store::Bucket>, std::less<>>;
 

@@ -2,7 +2,6 @@
 #include "cluster/cluster_objects.h"
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <future>
 #include <thread>
@@ -38,6 +37,10 @@ std::shared_ptr<const store::Bucket> as_mapped(std::shared_ptr<const store::Buck
   return shown;
 }
 
+Error bucket_not_empty(const std::string& name) {
+  return make_error(store::kBucketNotEmpty, "bucket {} is not empty", name);
+}
+
 }  // namespace
 
 std::shared_ptr<const store::Bucket> ClusterObjects::find_bucket(std::string_view name) const {
@@ -52,22 +55,13 @@ std::vector<std::shared_ptr<const store::Bucket>> ClusterObjects::buckets() cons
 }
 
 void ClusterObjects::change_buckets(std::function<Status()> work, Done<void> done) {
-  const auto tell_others = [this, done = std::move(done)](Status changed) {
-    if (!changed) return done(changed.take_error());
-    const auto maps = cluster_.membership().maps();
-    const auto left = std::make_shared<std::atomic<size_t>>(1);
-    const auto arrive = [left, done](const Result<Reply>&) {
-      // A node that does not answer hears of it by its watch, or has lost its lease.
-      if (--*left == 0) done({});
-    };
-    for (const MapNode& node : maps->back()->nodes()) {
-      if (!node.is_alive() || node.number == cluster_.membership().self()) continue;
-      ++*left;
-      cluster_.call(node.number, RefreshRequest{}, arrive);
-    }
-    arrive(Reply(DoneReply{}));
+  auto and_tell = [this, work = std::move(work)]() -> Status {
+    MR_TRY(work());
+    // A node that does not answer hears of it by its watch, or has lost its lease.
+    static_cast<void>(refresh_everywhere());
+    return {};
   };
-  store::run_on<void>(callers_, std::move(work), tell_others);
+  store::run_on<void>(callers_, std::move(and_tell), std::move(done));
 }
 
 void ClusterObjects::create_bucket(const std::string& name, store::BucketSettings settings, Done<void> done) {
@@ -123,20 +117,19 @@ Result<bool> ClusterObjects::is_empty(const std::string& bucket) const {
 
 Status ClusterObjects::remove_empty_bucket(const std::string& name) {
   if (buckets_.find(name) == nullptr) return store::no_such_bucket(name);
-  const Error not_empty = make_error(store::kBucketNotEmpty, "bucket {} is not empty", name);
-  if (!MR_TRY(is_empty(name))) return not_empty.copy();
-  MR_TRY(buckets_.close(name));
-  Status emptied = refresh_everywhere();
-  // What was acknowledged before the last node knew is there now.
-  if (emptied && !MR_TRY(is_empty(name))) emptied = not_empty.copy();
-  if (emptied) emptied = empty_closed_bucket(name);
-  if (emptied) return buckets_.remove(name);
+  if (!MR_TRY(is_empty(name))) return bucket_not_empty(name);
+  const uint64_t closed = MR_TRY(buckets_.close(name));
+  Status removed = empty_closed_bucket(name);
+  if (removed) removed = buckets_.remove(name, closed);
   // Where this fails too, whoever removes or makes the bucket again goes on.
-  static_cast<void>(buckets_.reopen(name));
-  return emptied;
+  if (!removed) static_cast<void>(buckets_.reopen(name));
+  return removed;
 }
 
 Status ClusterObjects::empty_closed_bucket(const std::string& name) {
+  MR_TRY(refresh_everywhere());
+  // What was acknowledged before the last node knew is there now.
+  if (!MR_TRY(is_empty(name))) return bucket_not_empty(name);
   MR_TRY(uploads_.abort_all(name));
   MR_TRY(empty_hidden(cluster_, parts_of(name)));
   return empty_hidden(cluster_, indexes_of(name));

@@ -12,15 +12,23 @@
 namespace millrace::cluster {
 namespace {
 
-TEST(ClusterTest, AListByAnOldMapOrWithoutALeaseIsRefused) {
-  const testing::TemporaryDirectory directory;
-  Log log{LogLevel::kWarn};
-  store::StoreOptions options;
-  options.state_directory = directory.path("state");
-  const auto store = store::LocalStore::open(options, log).take();
-  Workers workers(1);
+class ClusterTest : public ::testing::Test {
+ protected:
+  store::StoreOptions options() const {
+    store::StoreOptions options;
+    options.state_directory = directory_.path("state");
+    return options;
+  }
+
+  const testing::TemporaryDirectory directory_;
+  Log log_{LogLevel::kWarn};
+  const std::unique_ptr<store::LocalStore> store_ = store::LocalStore::open(options(), log_).take();
+  Workers workers_{1};
+};
+
+TEST_F(ClusterTest, AListByAnOldMapOrWithoutALeaseIsRefused) {
   testing::Alone around;
-  Cluster cluster({around, around, around, around}, store->slices(), workers, Blocks(),
+  Cluster cluster({around, around, around, around}, store_->slices(), workers_, Blocks(),
                   [] { return Status(); });
   const auto list = [&](uint32_t epoch) {
     return store::wait_for<Reply>(
@@ -34,7 +42,7 @@ TEST(ClusterTest, AListByAnOldMapOrWithoutALeaseIsRefused) {
   EXPECT_TRUE(list(7));
   around.lease = false;
   EXPECT_TRUE(list(7).error().is(kNotHome));
-  workers.stop();
+  workers_.stop();
 }
 
 // Node 2 is asked, and does not answer.
@@ -59,15 +67,9 @@ class SilentOther final : public testing::Alone {
   }
 };
 
-TEST(ClusterTest, SoManyKeysAreMendedAtOnceAndNoMore) {
-  const testing::TemporaryDirectory directory;
-  Log log{LogLevel::kWarn};
-  store::StoreOptions options;
-  options.state_directory = directory.path("state");
-  const auto store = store::LocalStore::open(options, log).take();
-  Workers workers(1);
+TEST_F(ClusterTest, SoManyKeysAreMendedAtOnceAndNoMore) {
   SilentOther around;
-  Cluster cluster({around, around, around, around}, store->slices(), workers, Blocks(),
+  Cluster cluster({around, around, around, around}, store_->slices(), workers_, Blocks(),
                   [] { return Status(); });
   for (size_t i = 0; i < Cluster::kMostMends; ++i)
     EXPECT_TRUE(cluster.ask_to_mend({"bucket", std::to_string(i)}));
@@ -75,7 +77,7 @@ TEST(ClusterTest, SoManyKeysAreMendedAtOnceAndNoMore) {
   EXPECT_EQ(around.asked.size(), Cluster::kMostMends);
   around.asked.back()(make_error(Code::kUnavailable, "too late"));
   EXPECT_TRUE(cluster.ask_to_mend({"bucket", "key"}));
-  workers.stop();
+  workers_.stop();
 }
 
 }  // namespace

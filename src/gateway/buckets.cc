@@ -16,8 +16,6 @@ namespace millrace::gateway {
 
 namespace {
 
-constexpr std::string_view kRedundancyHeader = "x-millrace-redundancy";
-constexpr std::string_view kFloorHeader = "x-millrace-floor";
 constexpr std::string_view kRegion = "us-east-1";
 constexpr size_t kMaxConfigurationBody = 64 << 10;
 

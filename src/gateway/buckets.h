@@ -2,10 +2,15 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "gateway/call.h"
 
 namespace millrace::gateway {
+
+// Of a request that makes a bucket, and of no other.
+inline constexpr std::string_view kRedundancyHeader = "x-millrace-redundancy";
+inline constexpr std::string_view kFloorHeader = "x-millrace-floor";
 
 net::Task<Status> list_buckets(Call& call);
 net::Task<Status> create_bucket(Call& call);

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/text.h"
+#include "gateway/buckets.h"
 #include "gateway/s3_errors.h"
 #include "net/digest.h"
 #include "net/where.h"
@@ -14,17 +15,29 @@ namespace millrace::gateway {
 namespace {
 
 // Parts of S3 that are not here. Asking for them must not look like asking for the object or the list.
-constexpr std::string_view kUnsupportedReads[] = {"accelerate",   "analytics",
-                                                  "attributes",   "cors",
-                                                  "encryption",   "intelligent-tiering",
-                                                  "inventory",    "legal-hold",
-                                                  "lifecycle",    "logging",
-                                                  "metrics",      "notification",
-                                                  "object-lock",  "ownershipControls",
-                                                  "policyStatus", "publicAccessBlock",
-                                                  "replication",  "requestPayment",
-                                                  "retention",    "session",
-                                                  "torrent",      "website"};
+constexpr std::string_view kUnsupportedReads[] = {"accelerate",
+                                                  "analytics",
+                                                  "attributes",
+                                                  "cors",
+                                                  "encryption",
+                                                  "intelligent-tiering",
+                                                  "inventory",
+                                                  "legal-hold",
+                                                  "lifecycle",
+                                                  "logging",
+                                                  "metrics",
+                                                  "notification",
+                                                  "object-lock",
+                                                  "ownershipControls",
+                                                  "place",
+                                                  "policyStatus",
+                                                  "publicAccessBlock",
+                                                  "replication",
+                                                  "requestPayment",
+                                                  "retention",
+                                                  "session",
+                                                  "torrent",
+                                                  "website"};
 // At the root a query that is passed over may have been meant for a bucket.
 constexpr std::string_view kRootQueries[] = {"prefix", "max-buckets", "continuation-token", "bucket-region"};
 
@@ -67,6 +80,10 @@ bool is_get(const net::RequestHead& request) {
 inline bool is_amazons(std::string_view name) {
   return name.size() > 6 && (name[0] == 'x' || name[0] == 'X') &&
          net::equal_names(name.substr(0, 6), "x-amz-");
+}
+inline bool is_of_new_bucket(std::string_view name) {
+  return (name.size() == kRedundancyHeader.size() && net::equal_names(name, kRedundancyHeader)) ||
+         (name.size() == kFloorHeader.size() && net::equal_names(name, kFloorHeader));
 }
 inline bool is_condition(std::string_view name) {
   return name.size() > 3 && (name[0] == 'i' || name[0] == 'I') && net::equal_names(name.substr(0, 3), "if-");
@@ -180,6 +197,7 @@ Status check_queries(Operation operation, const net::RequestHead& request,
       return make_error(kNotImplemented, "versions of objects are not kept");
     const bool of_links = is_of_links(name);
     const bool known = operation == Operation::kListBuckets ? is_among(kRootQueries, name) || of_links
+                       : operation == Operation::kFindPlace ? is_of_row(row, name) || of_links
                        : get                                ? !is_among(kUnsupportedReads, name)
                                                             : is_of_row(row, name) || of_links;
     // Only a node that sends a reader on adds it.
@@ -209,6 +227,8 @@ Status check_supported(Operation operation, const net::RequestHead& request,
   const bool get = is_get(request);
   for (const net::HeaderView& header : request.headers) {
     if (is_amazons(header.name)) MR_TRY(check_header(operation, header.name, header.value));
+    if (operation != Operation::kCreateBucket && is_of_new_bucket(header.name))
+      return not_supported(header.name, header.value);
     if (is_condition(header.name)) MR_TRY(check_condition(operation, header.name, header.value));
     const auto is_this = [&](std::string_view name) { return net::equal_names(name, header.name); };
     if (!get && std::ranges::any_of(kDigests, is_this)) return not_supported(header.name, header.value);

@@ -200,7 +200,7 @@ std::vector<std::string> find_places(const Location& object, uint64_t size) {
   if (!response) return {};
   const std::string* const text = response->find_header(net::kWhereHeader);
   const auto where = text == nullptr ? std::nullopt : net::parse_where(*text);
-  if (!where && response->is_success()) object.store->note_no_places();
+  if (!where) object.store->note_no_places();
   std::vector<std::string> places;
   for (const std::string& place : where ? where->holders : std::vector<std::string>()) {
     if (!place.empty()) places.push_back(place);

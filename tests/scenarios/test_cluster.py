@@ -150,8 +150,9 @@ def test_no_write_is_acknowledged_into_a_bucket_that_is_removed(cluster):
             assert not written, "acknowledged, and gone with the bucket"
         else:
             assert answers[3] in (409, 503)
+            # A write that was answered 503 may have happened.
             for node in cluster.nodes:
-                assert node.keys(bucket[1:]) == sorted(f"k{number}" for number in written)
+                assert {f"k{number}" for number in written} <= set(node.keys(bucket[1:])) <= {"k0", "k1", "k2"}
 
 
 def test_a_redundancy_that_cannot_be_is_refused(cluster):

@@ -259,9 +259,18 @@ def test_a_place_that_was_told_is_where_the_object_lies(cluster, bucket):
 
 def test_questions_for_a_place_that_make_no_sense_are_refused(cluster):
     node = cluster.nodes[0]
-    for query in ("place", "place=", "place=-1", "place=many"):
+    for query in ("place", "place=", "place=-1", "place=many", "place=5&acl", "place=5&versionId=null", "place=5&other"):
         assert plain(node, "HEAD", f"/pairs/o?{query}").status in (400, 501), query
+    assert plain(node, "GET", "/pairs/o?place=5").status == 501
     assert plain(node, "HEAD", "/nothing/o?place=5").status == 404
+
+
+def test_the_redundancy_of_a_bucket_comes_when_it_is_made_or_not_at_all(cluster):
+    node, wanted = cluster.nodes[0], {"x-millrace-redundancy": "copies=2"}
+    assert node.ask("PUT", "/pairs/o", b"x", wanted).status == 501
+    assert node.ask("PUT", "/odd", None, {"x-millrace-redundancy": "many"}).status == 400
+    assert node.ask("PUT", "/odd", None, {**wanted, "x-millrace-floor": "much"}).status == 400
+    assert node.ask("HEAD", "/odd").status == 404
 
 
 @pytest.mark.parametrize("bucket", ["pairs", "stripes"])
