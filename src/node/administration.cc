@@ -99,8 +99,14 @@ Status change_bucket(store::Objects& objects, const std::string& name, const Jso
       [&](store::Done<void> done) { objects.change_bucket(name, settings, std::move(done)); });
 }
 
-Status change_drive(store::Drives& drives, const std::string& action, const std::string& path) {
-  if (action == "add") return drives.add(path);
+Status change_drive(store::Drives& drives, const Json& change) {
+  const std::string action = change.at("action").get<std::string>();
+  const std::string path = change.at("path").get<std::string>();
+  const Json take_back = change.value("take_back", Json(false));
+  if (!take_back.is_boolean()) return make_error(Code::kInvalid, "\"take_back\" must be true or false");
+  if (take_back && action != "add") return make_error(Code::kInvalid, "\"take_back\" goes with \"add\" alone");
+  if (action == "add")
+    return drives.add(path, take_back ? store::GivenUp::kTakeBack : store::GivenUp::kRefuse);
   if (action == "drain") return drives.drain(path);
   if (action == "remove") return drives.remove(path);
   return make_error(Code::kInvalid, "drives cannot do \"{}\"", printable(action, 32))
@@ -150,9 +156,9 @@ Status check_change(const Call& call, std::string_view what, const Json& json) {
   if (what.starts_with("buckets/") || is_of_cluster(what)) return {};
   const bool of_drives = what == "drives";
   for (const auto& [name, value] : json.items()) {
-    if (of_drives && (name == "action" || name == "path")) continue;
+    if (of_drives && (name == "action" || name == "path" || name == "take_back")) continue;
     return make_error(Code::kInvalid, "\"{}\" is not known in a change of /-/{}", printable(name, 64), what)
-        .with_hint(of_drives ? "a drive is changed with \"action\" and \"path\" alone"
+        .with_hint(of_drives ? "a drive is changed with \"action\", \"path\" and \"take_back\" alone"
                              : "a scrub takes no settings: the body is empty");
   }
   return {};
@@ -314,9 +320,14 @@ std::function<Result<Json>()> NodeAdministration::find_change(std::string_view w
     };
   }
   if (!json.value("path", Json()).is_string() || !json.value("action", Json()).is_string()) return {};
-  return [&store, action = json.at("action").get<std::string>(),
-          path = json.at("path").get<std::string>()]() -> Result<Json> {
-    MR_TRY(change_drive(store.drives(), action, path));
+  if (parts_.cluster && json.contains("take_back")) {
+    return []() -> Result<Json> {
+      return make_error(Code::kInvalid, "a cluster takes a drive that was given up only when it is empty")
+          .with_hint("the cluster has made what the drive held anew: empty its directory and add it");
+    };
+  }
+  return [&store, json = std::move(json)]() -> Result<Json> {
+    MR_TRY(change_drive(store.drives(), json));
     return Json{{"drives", drives_json(store.drives())}};
   };
 }

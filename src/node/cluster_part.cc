@@ -168,6 +168,7 @@ Status ClusterPart::join() {
   options.address = config_.advertise.empty() ? config_.listen : config_.advertise;
   options.tls = !config_.tls_cert.empty();
   options.zone = config_.zone;
+  options.lease = std::chrono::seconds(config_.lease_seconds);
   options.drives = own_drives();
   options.cluster = MR_TRY(load_cluster(config_));
   options.token = config_.join;

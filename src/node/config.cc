@@ -20,6 +20,9 @@ void add_cluster_settings(Settings& table, Config& config) {
   table.add(
       "tls_ca", config.tls_ca,
       "Certificates (PEM) by which this node knows other nodes of its cluster. Empty: those of the system.");
+  table.add("lease", config.lease_seconds, Unit::kSeconds,
+            "How long a node of a cluster may act after the registry heard it last. When it dies, others write "
+            "the keys that it was home of after that time.");
   table.add("heal_after", config.heal_after_seconds, Unit::kSeconds,
             "How long a cluster waits for a node or drive that is away, before its slices are made anew.");
   table.add("heal_share", config.heal_share_percent, Unit::kCount,
@@ -110,6 +113,7 @@ Status Config::check() const {
       {"reads_in_flight", reads_in_flight, 0, 1024},
       {"open_files", open_files, 1, 10'000'000},
       {"scrub_cycle", store.scrub_cycle_seconds, 1, 100 * kYear},
+      {"lease", lease_seconds, 2, 60},
       {"heal_after", heal_after_seconds, 0, kYear},
       {"heal_share", heal_share_percent, 1, 100},
       {"upload_expiry", store.upload_expiry_seconds, 1, 100 * kYear},

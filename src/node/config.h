@@ -24,6 +24,7 @@ struct Config {
   std::string advertise;
   std::string zone;
   std::string join;
+  uint64_t lease_seconds = 6;
   uint64_t heal_after_seconds = 600;
   uint64_t heal_share_percent = 50;
   std::string tls;
