@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/fault.h"
 #include "cluster/reasons.h"
 #include "cluster/slice_repair.h"
 #include "cluster/slice_sweep.h"
@@ -174,6 +175,7 @@ void Cluster::drop(ObjectName name, store::Spread spread) {
 Result<store::Spread> Cluster::choose_spread(const ObjectName& name, Requester::Size size) const {
   store::Spread spread = MR_TRY(protocol_.requester().choose_spread(name, size));
   spread.write_id = net::random_bytes(store::kWriteIdBytes);
+  if (broken("mixed-writes")) spread.write_id.assign(store::kWriteIdBytes, 'x');
   return spread;
 }
 

@@ -182,6 +182,7 @@ void Mender::act(const JobPointer& job, Mending mending) {
     }
     return let_go(job, knowing);
   }
+  if (broken("let-go-first") && !plan.strays.empty()) return let_go(job, plan.strays);
   const bool lacks = !plan.builds.empty();
   if (lacks && plan.slices < job->last->spread.k)
     return end(job, make_error(kTooFewSlices, "{}/{}: {} of the {} slices that are needed can be reached",

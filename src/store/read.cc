@@ -16,6 +16,7 @@
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/crc.h"
+#include "base/fault.h"
 #include "store/trailer.h"
 
 namespace millrace::store {
@@ -212,7 +213,7 @@ bool ObjectReader::is_checked(const LocalObject& object, const File& file, const
 
 Status ObjectReader::check(const LocalObject& object, const PieceRange& stretch, BlocksToCheck least) const {
   const Compare verify = core_.buckets.verify_of(object.bucket());
-  if (verify == Compare::kScrub) return {};
+  if (verify == Compare::kScrub || broken("no-comparing")) return {};
   return check_blocks(core_, object, stretch, verify == Compare::kRead ? BlocksToCheck::kAll : least);
 }
 
