@@ -74,7 +74,7 @@ class Run:
     def go(self):
         seconds = self.arguments.minutes * 60
         say(f"seed {self.seed}, registry {self.registry}, {' '.join(self.flags) or 'usual healing'}, {self.directory}")
-        fleet = Fleet(self.directory, self.arguments.nodes, self.registry, self.flags)
+        fleet = Fleet(self.directory, self.arguments.nodes, self.registry, self.flags, has_lines="line" in self.arguments.faults.split(","))
         try:
             if not fleet.network.has_cuts:
                 self.note(f"all nodes are on loopback: {fleet.network.why}")

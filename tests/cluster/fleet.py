@@ -3,7 +3,10 @@ import contextlib
 import http.client
 import json
 import os
+import pathlib
 import shutil
+import subprocess
+import sys
 
 import clusters
 import network
@@ -29,6 +32,11 @@ class FleetNode(Node):
                          host=place.host, port=place.port(9400))
         self.name, self.place, self.fleet, self.before = name, place, fleet, place.before
         self.directory.mkdir()
+        self.address, self.line = self.listen, None
+        if fleet.has_lines:
+            self.line = Line(self, place.port(9401))
+            self.address = self.line.address
+            self.flags += ["--set", f"advertise={self.address}"]
         self.drives = [self.directory / f"drive{number}" for number in range(DRIVES)]
         for drive in self.drives:
             self.flags += ["--drive", str(drive)]
@@ -54,10 +62,29 @@ class FleetNode(Node):
         return clusters.is_running(self)
 
 
+class Line:
+    """What other nodes send to a node passes through a program that can be told to spoil it (proxy.py)."""
+
+    def __init__(self, node, port):
+        self.address = f"{node.host}:{port}"
+        self.control = node.directory / "line"
+        self.spoil("pass", 0)
+        self.process = subprocess.Popen([*node.before, sys.executable, pathlib.Path(__file__).with_name("proxy.py"), node.host, str(port), str(node.port),
+                                         self.control], stderr=subprocess.DEVNULL)
+
+    def spoil(self, mode, number):
+        self.control.write_text(f"{mode} {number}\n")
+
+    def close(self):
+        self.process.kill()
+        self.process.wait()
+
+
 class Fleet(clusters.Cluster):
     """`registry`: "files" or "etcd". Everything that it starts ends with close(), whatever state it is in."""
 
-    def __init__(self, directory, count, registry="files", flags=FASTEST_HEALING):
+    def __init__(self, directory, count, registry="files", flags=FASTEST_HEALING, has_lines=False):
+        self.has_lines = has_lines
         self.directory, self.flags, self.key, self.etcd, self.nodes, self.former = directory, flags, None, None, [], []
         self.network = network.open_network()
         try:
@@ -110,7 +137,7 @@ class Fleet(clusters.Cluster):
         return None
 
     def number_of(self, node):
-        return next(one["number"] for one in self.told()["nodes"] if one["address"] == node.listen)
+        return next(one["number"] for one in self.told()["nodes"] if one["address"] == node.address)
 
     def change(self, action, node):
         """Drains or removes a node through any other that answers."""
@@ -130,7 +157,7 @@ class Fleet(clusters.Cluster):
 
     def wait_until_serving(self, nodes, seconds=60):
         """Until every running node has a map in which these nodes serve or drain, and no other does."""
-        wanted = sorted(node.listen for node in nodes)
+        wanted = sorted(node.address for node in nodes)
 
         def together():
             for node in self.living:
@@ -147,6 +174,8 @@ class Fleet(clusters.Cluster):
             if node.is_running:
                 node.process.kill()
                 node.process.wait()
+            if node.line:
+                node.line.close()
         if self.etcd:
             self.etcd.close()
         self.network.close()
