@@ -16,7 +16,7 @@ import conftest  # noqa: F401 (finds the modules of other folders)
 from audit import audit
 from checks import check
 from etcd import has_etcd
-from fleet import FASTEST_HEALING, Fleet
+from fleet import FASTEST_HEALING, Fleet, can_mount
 from flood import BUCKET as FLOOD_BUCKET, Flood
 from history import History
 from nemesis import Nemesis, possible_kinds
@@ -74,7 +74,11 @@ class Run:
     def go(self):
         seconds = self.arguments.minutes * 60
         say(f"seed {self.seed}, registry {self.registry}, {' '.join(self.flags) or 'usual healing'}, {self.directory}")
-        fleet = Fleet(self.directory, self.arguments.nodes, self.registry, self.flags, has_lines="line" in self.arguments.faults.split(","))
+        faults = self.arguments.faults.split(",")
+        special = [what for what, kind in (("lines", "line"), ("volumes", "volume")) if kind in faults]
+        if "volumes" in special and not can_mount():
+            special.remove("volumes")
+        fleet = Fleet(self.directory, self.arguments.nodes, self.registry, self.flags, special)
         try:
             if not fleet.network.has_cuts:
                 self.note(f"all nodes are on loopback: {fleet.network.why}")

@@ -11,6 +11,7 @@ import sys
 import clusters
 import network
 from etcd import Etcd
+from lossy import Lossy, program as lossy_program
 from nodes import Answer, Node
 from program import Millrace
 from store_client import Signer, wait_until
@@ -40,6 +41,8 @@ class FleetNode(Node):
         self.drives = [self.directory / f"drive{number}" for number in range(DRIVES)]
         for drive in self.drives:
             self.flags += ["--drive", str(drive)]
+        # The file system of the last drive can be made to fail, to stand still, and to lose what was not flushed.
+        self.volume = Lossy(self.drives[-1]).__enter__() if fleet.has_volumes else None
 
     def ask(self, method, path, body=None, headers=None, timeout=30):
         signed = {"x-millrace-redirect": "no", **(headers or {})}
@@ -83,8 +86,9 @@ class Line:
 class Fleet(clusters.Cluster):
     """`registry`: "files" or "etcd". Everything that it starts ends with close(), whatever state it is in."""
 
-    def __init__(self, directory, count, registry="files", flags=FASTEST_HEALING, has_lines=False):
-        self.has_lines = has_lines
+    def __init__(self, directory, count, registry="files", flags=FASTEST_HEALING, special=()):
+        """`special`: "lines" between nodes that can be spoiled, "volumes" that can be made to fail."""
+        self.has_lines, self.has_volumes = "lines" in special, "volumes" in special
         self.directory, self.flags, self.key, self.etcd, self.nodes, self.former = directory, flags, None, None, [], []
         self.network = network.open_network()
         try:
@@ -176,6 +180,8 @@ class Fleet(clusters.Cluster):
                 node.process.wait()
             if node.line:
                 node.line.close()
+            if node.volume:
+                node.volume.__exit__()
         if self.etcd:
             self.etcd.close()
         self.network.close()
@@ -192,6 +198,10 @@ class Fleet(clusters.Cluster):
         if kind is None:
             # Each drive keeps some hundred MB in reserve; what failed stays to be looked at.
             shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def can_mount():
+    return os.geteuid() == 0 and os.path.exists(lossy_program())
 
 
 def skewed(seconds):

@@ -197,6 +197,33 @@ class Nemesis:
         for node in self._nodes(event):
             node.line.spoil("pass", 0)
 
+    # The last drive of a node.
+
+    def _begin_volume(self, event):
+        for node in self._nodes(event):
+            self.count(f"volumes {event.detail}")
+            if event.detail.startswith("power"):
+                self._kill(node)
+                node.volume.cut_power(torn=event.detail == "power lost, torn")
+            elif event.detail == "stuck":
+                node.volume.process.send_signal(signal.SIGSTOP)
+            elif event.detail == "unreadable":
+                node.unreadable = contextlib.ExitStack()
+                node.unreadable.enter_context(node.volume.unreadable())
+            else:
+                node.volume.refuse(event.detail)
+
+    def _end_volume(self, event):
+        for node in self._nodes(event):
+            if event.detail.startswith("power"):
+                self._start(node)
+            elif event.detail == "stuck":
+                node.volume.process.send_signal(signal.SIGCONT)
+            elif event.detail == "unreadable":
+                node.unreadable.close()
+            else:
+                node.volume.mend()
+
     # The registry.
 
     def _begin_registry(self, event):
@@ -316,6 +343,8 @@ def possible_kinds(fleet, wanted):
         notes.update(dict.fromkeys(("partition", "slow"), f"no network namespaces ({fleet.network.why})"))
         if fleet.etcd:
             notes["registry"] = notes["slow"]
+    if not fleet.has_volumes:
+        notes["volume"] = "the drives are plain directories"
     if not fleet.has_lines:
         notes["line"] = "the nodes reach each other directly"
     if not has_fault_points():
