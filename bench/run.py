@@ -22,6 +22,7 @@ import io
 import time
 
 import cluster
+import cluster_latency
 import cluster_recovery
 import cluster_scale
 import exchange
@@ -364,6 +365,10 @@ def bench_cluster_scale(table):
 
 def bench_cluster_recovery(table):
     cluster_recovery.run(table)
+
+
+def bench_cluster_latency(table):
+    cluster_latency.run(table)
 
 
 def bench_million(table):

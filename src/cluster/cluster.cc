@@ -39,7 +39,11 @@ void Cluster::start_repairing(Log& log) {
   sweep_->start();
 }
 
-void Cluster::start_walking(const WalkerOptions& options, const MenderOptions& mending) {
+void Cluster::start_walking(const WalkerOptions& options, const Healing& healing) {
+  heal_pace_.set_share(healing.share);
+  MenderOptions mending;
+  mending.grace_us = healing.grace_us;
+  mending.rest_us = [this](uint64_t took_us) { return heal_pace_.rest_us(took_us); };
   around_.strand.post([this, options, mending] {
     protocol_.mender().set_builder(builder_, mending);
     protocol_.mender().adopt_map();

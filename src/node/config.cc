@@ -26,7 +26,8 @@ void add_cluster_settings(Settings& table, Config& config) {
   table.add("heal_after", config.heal_after_seconds, Unit::kSeconds,
             "How long a cluster waits for a node or drive that is away, before its slices are made anew.");
   table.add("heal_share", config.heal_share_percent, Unit::kCount,
-            "Share of the time that making and moving slices may take, in percent.");
+            "Share of the time that making and moving slices may take on a node whose clients ask for objects, in "
+            "percent. While nobody asks, it takes all of it.");
 }
 
 }  // namespace

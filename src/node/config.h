@@ -26,7 +26,7 @@ struct Config {
   std::string join;
   uint64_t lease_seconds = 6;
   uint64_t heal_after_seconds = 600;
-  uint64_t heal_share_percent = 50;
+  uint64_t heal_share_percent = 20;
   std::string tls;
   std::string tls_cert;
   std::string tls_key;

@@ -29,7 +29,7 @@ class FleetNode(Node):
     """Signs its requests with the fleet's key."""
 
     def __init__(self, fleet, name, zone, place):
-        super().__init__(fleet.directory / name, "--registry", fleet.registry, "--zone", zone, *clusters.SHORT_LEASE, *fleet.flags,
+        super().__init__(fleet.directory / name, "--registry", fleet.registry, "--zone", zone, *fleet.flags,
                          host=place.host, port=place.port(9400))
         self.name, self.place, self.fleet, self.before = name, place, fleet, place.before
         self.directory.mkdir()

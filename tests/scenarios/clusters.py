@@ -10,9 +10,7 @@ import time
 from nodes import Node, lasting_port
 from store_client import MIB, in_threads, put_in_parts, wait_until
 
-# Half of the default: most tests wait for a lease to end. Nodes renew it six times in that time.
-LEASE_SECONDS = 3
-SHORT_LEASE = ("--set", f"lease={LEASE_SECONDS}s")
+LEASE_SECONDS = 6
 # After a loss, writes go on within this time.
 RECOVERY_SECONDS = LEASE_SECONDS + 2
 KIB64 = 64 << 10
@@ -24,7 +22,7 @@ class Cluster:
         self.nodes = []
         for number in range(count):
             (directory / f"n{number}").mkdir()
-            self.nodes.append(Node(directory / f"n{number}", "--registry", directory / "registry", *SHORT_LEASE, *flags, port=lasting_port()))
+            self.nodes.append(Node(directory / f"n{number}", "--registry", directory / "registry", *flags, port=lasting_port()))
 
     @property
     def living(self):
@@ -62,6 +60,11 @@ class Cluster:
             node.start(wait=False)
         for node in nodes:
             node.wait_until_ready()
+
+    def make_whole(self):
+        """Those that were killed serve again."""
+        self.restart(*(node for node in self.nodes if node not in self.living))
+        self.wait_until_serving(self.nodes)
 
     def __enter__(self):
         try:
