@@ -243,6 +243,12 @@ net::Task<Status> NodeAdministration::tell_cluster(Call& call, std::string_view 
     };
     co_return co_await answer(call, std::move(work));
   }
+  if (what == "cluster/ready") {
+    std::function<Result<Json>()> work = [this, &joined]() -> Result<Json> {
+      return ready_json(joined, parts_.objects);
+    };
+    co_return co_await answer(call, std::move(work));
+  }
   if (what == "cluster") {
     std::function<Result<Json>()> work = [&joined]() -> Result<Json> { return cluster_json(joined); };
     co_return co_await answer(call, std::move(work));
@@ -265,7 +271,7 @@ net::Task<Status> NodeAdministration::look(Call& call, std::string_view what) {
   store::LocalStore& store = parts_.store;
   store::Objects& objects = parts_.objects;
   if (what == "metrics") co_return co_await tell_metrics(call);
-  if (what == "cluster" || what == "cluster/where" || what == "maintenance")
+  if (what == "cluster" || what == "cluster/ready" || what == "cluster/where" || what == "maintenance")
     co_return co_await tell_cluster(call, what);
   std::function<Result<Json>()> work;
   if (what == "status") {
