@@ -30,6 +30,7 @@ import http_client
 import loader
 import store_get
 import store_put
+import upstream
 import verdicts
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -329,6 +330,10 @@ def bench_http_client(table):
 
 def bench_http_client_https(table):
     http_client.run(table, https=True)
+
+
+def bench_upstream(table):
+    upstream.run(table)
 
 
 def bench_put(table):

@@ -4,6 +4,7 @@
 
 #include "cli/copying.h"
 #include "cli/remote.h"
+#include "cli/upstream_flags.h"
 #include "store/bucket_json.h"
 
 namespace millrace::cli {
@@ -54,6 +55,7 @@ struct BucketFlags {
   std::string etag;
   std::string verify;
   std::string anonymous_read;
+  UpstreamFlags upstream;
   std::string endpoint;
 };
 
@@ -109,6 +111,8 @@ Status change(Shell& shell, const BucketFlags& flags) {
   if (!flags.etag.empty()) settings["etag"] = flags.etag;
   if (!flags.verify.empty()) settings["verify"] = flags.verify;
   if (!flags.anonymous_read.empty()) settings["anonymous_read"] = flags.anonymous_read == "on";
+  Json upstream = MR_TRY(flags.upstream.settings(shell));
+  if (!upstream.is_null()) settings["upstream"] = std::move(upstream);
   const bool all = flags.address.empty();
   if (all && !settings.empty()) {
     return make_error(Code::kInvalid, "settings are changed of one bucket at a time")
@@ -127,7 +131,7 @@ Status change(Shell& shell, const BucketFlags& flags) {
     answer = Json(*found);
   }
   if (!settings.empty() && shell.dry_run) {
-    say_step(shell, "change", bucket.bucket, settings.dump());
+    say_step(shell, "change", bucket.bucket, without_secrets(settings).dump());
     return {};
   }
   if (!settings.empty())
@@ -138,11 +142,11 @@ Status change(Shell& shell, const BucketFlags& flags) {
   }
   const Json list = all ? answer.at("buckets") : Json::array({answer});
   for (const Json& one : list) {
-    fmt::print("{}  durability={} etag={} verify={} anonymous-read={} redundancy={} floor={}\n",
+    fmt::print("{}  durability={} etag={} verify={} anonymous-read={} redundancy={} floor={}{}\n",
                one.at("name").get<std::string>(), one.at("durability").get<std::string>(),
                one.at("etag").get<std::string>(), one.at("verify").get<std::string>(),
                one.at("anonymous_read").get<bool>() ? "on" : "off", one.at("redundancy").get<std::string>(),
-               one.at("floor").get<unsigned>());
+               one.at("floor").get<unsigned>(), upstream_text(one));
   }
   return {};
 }
@@ -182,13 +186,16 @@ void add_bucket(CLI::App& app, Shell& shell) {
       ->check(CLI::IsMember({"on", "off"}).description(""))
       ->type_name("on|off");
   flags->redundancy.add_to(*verb);
+  flags->upstream.add_to(*verb);
   verb->add_option("--endpoint", flags->endpoint,
                    "The node; default MILLRACE_ENDPOINT or http://127.0.0.1:9400")
       ->type_name("URL");
   add_dry_run(*verb, shell);
   verb->footer(
       "Examples:\n  millrace bucket\n  millrace bucket train --anonymous-read on\n  millrace bucket scratch "
-      "--durability os --etag fast\n  millrace bucket train --redundancy copies=3 --floor 2");
+      "--durability os --etag fast\n  millrace bucket train --redundancy copies=3 --floor 2\n  millrace "
+      "bucket "
+      "train --upstream s3://imagenet/train --keys ~/.aws/credentials --check 3600");
   verb->callback([&shell, flags] { shell.action = [&shell, flags] { return change(shell, *flags); }; });
 }
 

@@ -220,8 +220,8 @@ void NodeAdministration::attach(const net::Server& server, const gateway::Meters
 
 net::Task<Status> NodeAdministration::tell_metrics(Call& call) {
   auto work = [this]() -> Result<std::string> {
-    return prometheus_text(*meters_, parts_.store.drives(), *server_,
-                           parts_.cluster ? &*parts_.cluster : nullptr);
+    return prometheus_text({*meters_, parts_.store.drives(), *server_, parts_.upstream,
+                            parts_.cluster ? &*parts_.cluster : nullptr});
   };
   auto text = co_await call.blocking(std::move(work));
   if (!text) co_return co_await call.refuse(text.error());

@@ -16,6 +16,7 @@
 #include "net/server.h"
 #include "node/cluster_administration.h"
 #include "store/local_store.h"
+#include "upstream/upstream_objects.h"
 
 namespace millrace::node {
 
@@ -26,6 +27,7 @@ struct Administered {
   // None where the node belongs to no cluster.
   cluster::PeerService* peers = nullptr;
   std::optional<JoinedCluster> cluster = {};
+  const upstream::UpstreamObjects* upstream = nullptr;
 };
 
 class NodeAdministration final : public gateway::Administration {

@@ -47,9 +47,10 @@ class ClusterPart {
 
   store::Objects& objects() { return *objects_; }
   gateway::KeySource& keys() { return *keys_; }
-  Administered administered() {
-    return {store_, *objects_, service_.get(),
-            JoinedCluster{*registry_, *member_, *peers_, *cluster_, *keys_}};
+  // `objects`: those that clients see.
+  Administered administered(upstream::UpstreamObjects& objects) {
+    return {store_, objects, service_.get(), JoinedCluster{*registry_, *member_, *peers_, *cluster_, *keys_},
+            &objects};
   }
   const cluster::Member& member() const { return *member_; }
 

@@ -30,6 +30,22 @@ void add_cluster_settings(Settings& table, Config& config) {
             "percent. While nobody asks, it takes all of it.");
 }
 
+void add_upstream_settings(Settings& table, Config& config) {
+  using Unit = Settings::Unit;
+  table.add("upstream_memory", config.upstream_memory, Unit::kBytes,
+            "Memory for bytes that come from the upstreams of buckets.");
+  table.add("upstream_ca", config.upstream_ca,
+            "Certificates (PEM) by which this node knows upstreams. Empty: those of the system.");
+  table.add("upstream_timeout", config.upstream_timeout_seconds, Unit::kSeconds,
+            "How long an upstream may be silent before whoever waits for it is told.");
+  table.add(
+      "evict_above", config.evict_above_percent, Unit::kCount,
+      "Percent of a drive in use above which copies of upstream objects are removed, the longest unread "
+      "first.");
+  table.add("evict_to", config.evict_to_percent, Unit::kCount,
+            "Percent of a drive in use down to which they are.");
+}
+
 }  // namespace
 
 Settings Config::settings() {
@@ -70,6 +86,7 @@ Settings Config::settings() {
   table.add("stall_seconds", stall_seconds, Unit::kSeconds,
             "How long a body may stand still, in either direction, before the connection is cut.");
   table.add("access_log", access_log, "Log every request as key=value on standard error.");
+  add_upstream_settings(table, *this);
   table.add("stop_seconds", stop_seconds, Unit::kSeconds,
             "How long requests under way may take to finish when the node stops.");
   table.add("read_window", store.read_window, Unit::kBytes,
@@ -110,6 +127,10 @@ Status Config::check() const {
       {"head_seconds", head_seconds, 1, kYear},
       {"stall_seconds", stall_seconds, 1, kYear},
       {"stop_seconds", stop_seconds, 0, kYear},
+      {"upstream_memory", upstream_memory, 16 << 20, uint64_t{1} << 40},
+      {"upstream_timeout", upstream_timeout_seconds, 1, 3600},
+      {"evict_above", evict_above_percent, 1, 100},
+      {"evict_to", evict_to_percent, 0, evict_above_percent},
       {"read_window", store.read_window, 64 << 10, 1 << 30},
       {"reads_in_flight", reads_in_flight, 0, 1024},
       {"open_files", open_files, 1, 10'000'000},

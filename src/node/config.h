@@ -39,6 +39,11 @@ struct Config {
   uint64_t head_seconds = 20;
   uint64_t stall_seconds = 60;
   bool access_log = false;
+  std::string upstream_ca;
+  uint64_t upstream_memory = 256 << 20;
+  uint64_t upstream_timeout_seconds = 20;
+  uint64_t evict_above_percent = 90;
+  uint64_t evict_to_percent = 85;
   uint64_t stop_seconds = 30;
   store::StoreOptions store;
   uint64_t reads_in_flight = 0;

@@ -44,6 +44,23 @@ Result<net::CertificatePaths> find_certificates(const Config& config) {
   return net::CertificatePaths{config.tls_cert, config.tls_key};
 }
 
+upstream::UpstreamOptions upstream_options(const Config& config, store::LocalStore& store) {
+  upstream::UpstreamOptions options;
+  options.memory = config.upstream_memory;
+  options.timeout_ms = static_cast<int64_t>(config.upstream_timeout_seconds) * 1000;
+  options.ca_file = config.upstream_ca;
+  if (!config.registry.empty()) options.address = config.advertise.empty() ? config.listen : config.advertise;
+  options.evict_above_percent = static_cast<unsigned>(config.evict_above_percent);
+  options.evict_to_percent = static_cast<unsigned>(config.evict_to_percent);
+  options.drives = [&store] {
+    std::vector<upstream::DriveFill> fills;
+    for (const store::DriveStatus& drive : store.drives().status())
+      fills.push_back({drive.total_bytes, drive.free_bytes});
+    return fills;
+  };
+  return options;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Node>> Node::start(const Config& config, Log& log) {
@@ -70,12 +87,16 @@ Result<std::unique_ptr<Node>> Node::start(const Config& config, Log& log) {
     node->cluster_ = MR_TRY(ClusterPart::start(config, *node->store_, log, {node->keys_->current(), check}));
   gateway::KeySource& keys = node->cluster_ ? node->cluster_->keys() : *node->keys_;
   node->open_ = keys.current()->empty();
-  store::Objects& objects = node->cluster_ ? node->cluster_->objects() : node->store_->objects();
+  store::Objects& stored = node->cluster_ ? node->cluster_->objects() : node->store_->objects();
+  node->upstream_ =
+      std::make_unique<upstream::UpstreamObjects>(stored, upstream_options(config, *node->store_), log);
+  store::Objects& objects = *node->upstream_;
   node->workers_ = std::make_unique<Workers>(static_cast<unsigned>(config.workers));
   node->movers_ = std::make_unique<Workers>(static_cast<unsigned>(config.workers));
   node->indexes_ = std::make_unique<gateway::ShardIndexes>(objects, node->store_->memory());
   node->administration_ = std::make_unique<NodeAdministration>(
-      node->cluster_ ? node->cluster_->administered() : Administered{*node->store_, objects});
+      node->cluster_ ? node->cluster_->administered(*node->upstream_)
+                     : Administered{*node->store_, objects, nullptr, {}, node->upstream_.get()});
   const gateway::Services services{objects,
                                    node->store_->memory(),
                                    *node->indexes_,
@@ -106,6 +127,7 @@ Node::~Node() {
   if (server_) server_->stop();
   if (workers_) workers_->stop();
   if (movers_) movers_->stop();
+  if (upstream_) upstream_->stop();
   if (cluster_) cluster_->stop();
 }
 

@@ -16,6 +16,7 @@
 #include "node/config.h"
 #include "node/keys.h"
 #include "store/local_store.h"
+#include "upstream/upstream_objects.h"
 
 namespace millrace::node {
 
@@ -42,6 +43,7 @@ class Node {
   std::unique_ptr<KeyFile> keys_;
   std::unique_ptr<store::LocalStore> store_;
   std::unique_ptr<ClusterPart> cluster_;  // none: the node is alone
+  std::unique_ptr<upstream::UpstreamObjects> upstream_;
   std::unique_ptr<Workers> workers_;
   std::unique_ptr<Workers> movers_;
   std::unique_ptr<gateway::ShardIndexes> indexes_;

@@ -89,6 +89,22 @@ void add_drive(Families& families, const store::DriveStatus& drive) {
   }
 }
 
+void add_upstream(Families& families, const upstream::UpstreamObjects& objects) {
+  const upstream::FetchCounts fetches = objects.counts();
+  const upstream::EvictionCounts evicted = objects.evicted();
+  const auto add = [&](const std::string& name, const std::string& help, MetricType type, uint64_t value) {
+    families.add("millrace_upstream_" + name, help, type, {}, static_cast<double>(value));
+  };
+  add("fetches_stored_total", "Objects that were fetched from upstreams and stored", MetricType::Counter,
+      fetches.stored);
+  add("fetches_failed_total", "Fetches that were not stored", MetricType::Counter, fetches.failed);
+  add("fetched_bytes_total", "Bytes of the objects that were stored", MetricType::Counter, fetches.bytes);
+  add("fetches_running", "Fetches under way", MetricType::Gauge, fetches.running);
+  add("fetches_waiting", "Fetches that wait for their turn", MetricType::Gauge, fetches.waiting);
+  add("evicted_objects_total", "Copies that were removed to make room", MetricType::Counter, evicted.objects);
+  add("evicted_bytes_total", "Bytes of these copies", MetricType::Counter, evicted.bytes);
+}
+
 void add_cluster(Families& families, const JoinedCluster& joined) {
   const cluster::Member& member = joined.member;
   const auto map = member.map();
@@ -147,8 +163,8 @@ void add_cluster(Families& families, const JoinedCluster& joined) {
 
 }  // namespace
 
-std::string prometheus_text(const gateway::Meters& meters, store::Drives& drives, const net::Server& server,
-                            const JoinedCluster* joined) {
+std::string prometheus_text(const Measured& measured) {
+  const auto& [meters, drives, server, upstream, joined] = measured;
   Families families;
   for (const gateway::MeterReading& reading : meters.read()) {
     const Labels labels = {{"operation", std::string(reading.meter)}};
@@ -181,6 +197,7 @@ std::string prometheus_text(const gateway::Meters& meters, store::Drives& drives
                server.requests_under_way());
   families.add("millrace_cpu_seconds_total", "Processor time", MetricType::Counter, {},
                process_cpu_seconds());
+  if (upstream != nullptr) add_upstream(families, *upstream);
   if (joined != nullptr) add_cluster(families, *joined);
   return prometheus::TextSerializer().Serialize(families.all());
 }

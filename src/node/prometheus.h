@@ -7,11 +7,19 @@
 #include "net/server.h"
 #include "node/cluster_administration.h"
 #include "store/drives.h"
+#include "upstream/upstream_objects.h"
 
 namespace millrace::node {
 
-// Blocks: drives are asked. `joined` is null where the node belongs to no cluster.
-std::string prometheus_text(const gateway::Meters& meters, store::Drives& drives, const net::Server& server,
-                            const JoinedCluster* joined);
+struct Measured {
+  const gateway::Meters& meters;
+  store::Drives& drives;
+  const net::Server& server;
+  const upstream::UpstreamObjects* upstream = nullptr;
+  const JoinedCluster* joined = nullptr;  // null where the node belongs to no cluster
+};
+
+// Blocks: drives are asked.
+std::string prometheus_text(const Measured& measured);
 
 }  // namespace millrace::node

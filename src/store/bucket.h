@@ -3,10 +3,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "base/result.h"
+#include "store/upstream_settings.h"
 
 namespace millrace::store {
 
@@ -35,6 +37,7 @@ struct BucketSettings {
   Compare verify = Compare::kFirst;
   bool anonymous_read = false;
   Redundancy redundancy{};  // of a cluster's buckets; the store of one machine knows 1+0 alone
+  std::optional<UpstreamSettings> upstream{};  // the storage that the bucket is in front of
   bool operator==(const BucketSettings&) const = default;
 };
 

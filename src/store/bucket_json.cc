@@ -51,8 +51,12 @@ Status change(BucketSettings& settings, const std::string& name, const Json& val
                                    redundancy.slices(), redundancy_text(redundancy)));
     }
     settings.redundancy.floor = value.get<uint8_t>();
+  } else if (name == "upstream") {
+    settings.upstream = MR_TRY(change_upstream(settings.upstream, value));
   } else {
-    return bad(name, "not a setting of buckets: durability, etag, verify, anonymous_read, redundancy, floor");
+    return bad(
+        name,
+        "not a setting of buckets: durability, etag, verify, anonymous_read, redundancy, floor, upstream");
   }
   return {};
 }
@@ -63,12 +67,20 @@ Json settings_json(const BucketSettings& settings) {
   constexpr const char* kDurabilities[] = {"flush", "os"};
   constexpr const char* kEtags[] = {"auto", "md5", "fast"};
   constexpr const char* kVerify[] = {"first", "read", "scrub"};
-  return {{"durability", kDurabilities[static_cast<size_t>(settings.durability)]},
-          {"etag", kEtags[static_cast<size_t>(settings.etag)]},
-          {"verify", kVerify[static_cast<size_t>(settings.verify)]},
-          {"anonymous_read", settings.anonymous_read},
-          {"redundancy", redundancy_text(settings.redundancy)},
-          {"floor", settings.redundancy.floor}};
+  Json json = {{"durability", kDurabilities[static_cast<size_t>(settings.durability)]},
+               {"etag", kEtags[static_cast<size_t>(settings.etag)]},
+               {"verify", kVerify[static_cast<size_t>(settings.verify)]},
+               {"anonymous_read", settings.anonymous_read},
+               {"redundancy", redundancy_text(settings.redundancy)},
+               {"floor", settings.redundancy.floor}};
+  if (settings.upstream) json["upstream"] = upstream_json(*settings.upstream);
+  return json;
+}
+
+Json stored_settings_json(const BucketSettings& settings) {
+  Json json = settings_json(settings);
+  if (settings.upstream) json["upstream"] = stored_upstream_json(*settings.upstream);
+  return json;
 }
 
 Result<BucketSettings> change_settings(BucketSettings settings, const Json& json) {

@@ -2,6 +2,7 @@
 #include "store/buckets.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "base/crc.h"
 #include "base/mutex.h"
@@ -13,7 +14,10 @@ namespace millrace::store {
 
 namespace {
 
+using Json = nlohmann::ordered_json;
+
 constexpr uint8_t kFormat = 1;
+constexpr uint8_t kFormatWithUpstream = 2;  // the same, and the upstream's settings as JSON
 
 bool is_word(char letter) {
   return (letter >= 'a' && letter <= 'z') || (letter >= '0' && letter <= '9');
@@ -77,7 +81,8 @@ Status check_key(std::string_view key) {
 
 std::string encode_bucket(const BucketRecord& record) {
   Encoder out;
-  out.u8(kFormat);
+  const auto& upstream = record.bucket.settings.upstream;
+  out.u8(upstream ? kFormatWithUpstream : kFormat);
   out.u8(record.removed ? 1 : 0);
   out.u64(record.bucket.version);
   out.u64(static_cast<uint64_t>(record.bucket.created_ms));
@@ -86,6 +91,7 @@ std::string encode_bucket(const BucketRecord& record) {
   out.u8(static_cast<uint8_t>(record.bucket.settings.etag));
   out.u8(static_cast<uint8_t>(record.bucket.settings.verify));
   out.u8(record.bucket.settings.anonymous_read ? 1 : 0);
+  if (upstream) out.text(stored_upstream_json(*upstream).dump());
   out.u32(crc32c(out.bytes()));
   return std::move(out).take();
 }
@@ -102,10 +108,12 @@ Result<BucketRecord> decode_bucket(std::string_view encoded) {
   const uint8_t etag = in.u8();
   const uint8_t verify = in.u8();
   record.bucket.settings.anonymous_read = in.u8() != 0;
+  const std::string upstream(format == kFormatWithUpstream ? in.text() : std::string_view());
   const size_t body = encoded.size() - in.left();
   const uint32_t crc = in.u32();
   if (!in.good() || in.left() != 0) return make_error(Code::kCorrupt, "bucket record: it is cut short");
-  if (format != kFormat) return make_error(Code::kUnsupported, "bucket record: unknown format {}", format);
+  if (format != kFormat && format != kFormatWithUpstream)
+    return make_error(Code::kUnsupported, "bucket record: unknown format {}", format);
   if (crc != crc32c(encoded.substr(0, body))) {
     return make_error(Code::kCorrupt, "bucket record: its checksum is wrong");
   }
@@ -114,6 +122,10 @@ Result<BucketRecord> decode_bucket(std::string_view encoded) {
   record.bucket.settings.durability = static_cast<Durability>(durability);
   record.bucket.settings.etag = static_cast<EtagMode>(etag);
   record.bucket.settings.verify = static_cast<Compare>(verify);
+  if (format == kFormatWithUpstream) {
+    record.bucket.settings.upstream =
+        MR_TRY(change_upstream({}, Json::parse(upstream, nullptr, false)).within("bucket record"));
+  }
   return record;
 }
 
