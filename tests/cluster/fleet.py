@@ -180,10 +180,12 @@ class Fleet(clusters.Cluster):
                 node.process.wait()
             if node.line:
                 node.line.close()
-            if node.volume:
-                node.volume.__exit__()
         if self.etcd:
             self.etcd.close()
+        # Last: every process in a namespace has the mounts of the moment at which it began, and keeps them busy.
+        for node in self.nodes + self.former:
+            if node.volume:
+                node.volume.__exit__()
         self.network.close()
 
     def __enter__(self):
