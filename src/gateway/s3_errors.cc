@@ -28,6 +28,7 @@ constexpr Row kRows[] = {
     {&store::kConditionFailed, "PreconditionFailed", 412},
     {&store::kBucketExists, "BucketAlreadyOwnedByYou", 409},
     {&store::kBucketNotEmpty, "BucketNotEmpty", 409},
+    {&store::kQuotaExceeded, "QuotaExceeded", 507},
     {&kAccessDenied, "AccessDenied", 403},
     {&kBadDigest, "BadDigest", 400},
     {&kIncompleteBody, "IncompleteBody", 400},

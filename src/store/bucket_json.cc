@@ -51,8 +51,13 @@ Status change(BucketSettings& settings, const std::string& name, const Json& val
                                    redundancy.slices(), redundancy_text(redundancy)));
     }
     settings.redundancy.floor = value.get<uint8_t>();
+  } else if (name == "quota_bytes" || name == "quota_objects") {
+    if (!value.is_number_unsigned()) return bad(name, "a number; 0 is no limit");
+    (name == "quota_bytes" ? settings.quota.bytes : settings.quota.objects) = value.get<uint64_t>();
   } else {
-    return bad(name, "not a setting of buckets: durability, etag, verify, anonymous_read, redundancy, floor");
+    return bad(name,
+               "not a setting of buckets: durability, etag, verify, anonymous_read, redundancy, floor, "
+               "quota_bytes, quota_objects");
   }
   return {};
 }
@@ -63,12 +68,16 @@ Json settings_json(const BucketSettings& settings) {
   constexpr const char* kDurabilities[] = {"flush", "os"};
   constexpr const char* kEtags[] = {"auto", "md5", "fast"};
   constexpr const char* kVerify[] = {"first", "read", "scrub"};
-  return {{"durability", kDurabilities[static_cast<size_t>(settings.durability)]},
-          {"etag", kEtags[static_cast<size_t>(settings.etag)]},
-          {"verify", kVerify[static_cast<size_t>(settings.verify)]},
-          {"anonymous_read", settings.anonymous_read},
-          {"redundancy", redundancy_text(settings.redundancy)},
-          {"floor", settings.redundancy.floor}};
+  Json json = {{"durability", kDurabilities[static_cast<size_t>(settings.durability)]},
+               {"etag", kEtags[static_cast<size_t>(settings.etag)]},
+               {"verify", kVerify[static_cast<size_t>(settings.verify)]},
+               {"anonymous_read", settings.anonymous_read},
+               {"redundancy", redundancy_text(settings.redundancy)},
+               {"floor", settings.redundancy.floor}};
+  // A node that knows no quotas reads what has none.
+  if (settings.quota.bytes > 0) json["quota_bytes"] = settings.quota.bytes;
+  if (settings.quota.objects > 0) json["quota_objects"] = settings.quota.objects;
+  return json;
 }
 
 Result<BucketSettings> change_settings(BucketSettings settings, const Json& json) {

@@ -14,6 +14,7 @@ namespace millrace::store {
 namespace {
 
 constexpr uint8_t kFormat = 1;
+constexpr uint8_t kFormatWithQuota = 2;
 
 bool is_word(char letter) {
   return (letter >= 'a' && letter <= 'z') || (letter >= '0' && letter <= '9');
@@ -77,7 +78,8 @@ Status check_key(std::string_view key) {
 
 std::string encode_bucket(const BucketRecord& record) {
   Encoder out;
-  out.u8(kFormat);
+  const Quota& quota = record.bucket.settings.quota;
+  out.u8(quota.is_set() ? kFormatWithQuota : kFormat);
   out.u8(record.removed ? 1 : 0);
   out.u64(record.bucket.version);
   out.u64(static_cast<uint64_t>(record.bucket.created_ms));
@@ -86,6 +88,10 @@ std::string encode_bucket(const BucketRecord& record) {
   out.u8(static_cast<uint8_t>(record.bucket.settings.etag));
   out.u8(static_cast<uint8_t>(record.bucket.settings.verify));
   out.u8(record.bucket.settings.anonymous_read ? 1 : 0);
+  if (quota.is_set()) {
+    out.u64(quota.bytes);
+    out.u64(quota.objects);
+  }
   out.u32(crc32c(out.bytes()));
   return std::move(out).take();
 }
@@ -102,10 +108,12 @@ Result<BucketRecord> decode_bucket(std::string_view encoded) {
   const uint8_t etag = in.u8();
   const uint8_t verify = in.u8();
   record.bucket.settings.anonymous_read = in.u8() != 0;
+  if (format == kFormatWithQuota) record.bucket.settings.quota = {in.u64(), in.u64()};
   const size_t body = encoded.size() - in.left();
   const uint32_t crc = in.u32();
   if (!in.good() || in.left() != 0) return make_error(Code::kCorrupt, "bucket record: it is cut short");
-  if (format != kFormat) return make_error(Code::kUnsupported, "bucket record: unknown format {}", format);
+  if (format != kFormat && format != kFormatWithQuota)
+    return make_error(Code::kUnsupported, "bucket record: unknown format {}", format);
   if (crc != crc32c(encoded.substr(0, body))) {
     return make_error(Code::kCorrupt, "bucket record: its checksum is wrong");
   }
