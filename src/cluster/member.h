@@ -71,6 +71,9 @@ struct ClusterIdentity {
 std::string encode_identity(const ClusterIdentity& identity);
 Result<ClusterIdentity> decode_identity(std::string_view text);
 
+// Whether a process acts as this node, or did a moment ago: it has a lease entry.
+Result<bool> has_session(Registry& registry, const std::string& node);
+
 class Member {
  public:
   // `changed` is called after a newer map is known, by the thread of step(). The registry outlives the
@@ -86,8 +89,9 @@ class Member {
   // Everything else: joins, learns the newest map, leads; every second and when look_again() was called. What
   // failed is told by problem() and tried again in the next step.
   void step();
-  // Ends the lease, so that the others need not wait for its end. After the last step().
-  void leave();
+  // Stops acting, says so in the map and ends the lease, so that others take over at once. After the last
+  // renew() and step(). Where the registry cannot be reached, the lease ends by itself.
+  Status leave();
 
   // No other node acts for this one.
   bool has_lease() const;
@@ -134,12 +138,15 @@ class Member {
   Status take_place();
   Status campaign();
   Status lead();
+  // Those whose leases ended.
+  Status call_away();
   Status tell_walked();
   // Closes the epochs that all nodes have walked clean (find_closable).
   Status close_epochs();
   // Makes this the newest map; false: somebody was faster, and the next step looks again.
   Result<bool> replace(const Map& next);
   MapNode wanted() const;
+  Status leave_map(const std::string& process);
   void end_session(LeaseId lease);
   void note_acting();
   std::optional<Session> session() const;

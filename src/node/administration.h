@@ -14,15 +14,18 @@
 #include "cluster/peer_service.h"
 #include "gateway/gateway.h"
 #include "net/server.h"
+#include "node/audit_log.h"
 #include "node/cluster_administration.h"
 #include "store/local_store.h"
+#include "store/quota_objects.h"
 
 namespace millrace::node {
 
 // What it looks at and changes; all of it outlives it.
 struct Administered {
   store::LocalStore& store;
-  store::Objects& objects;  // those that clients see
+  store::QuotaObjects& objects;  // those that clients see
+  const AuditLog* audit = nullptr;  // none: nothing is kept
   // None where the node belongs to no cluster.
   cluster::PeerService* peers = nullptr;
   std::optional<JoinedCluster> cluster = {};

@@ -26,6 +26,7 @@ struct Config {
   std::string join;
   uint64_t heal_after_seconds = 600;
   uint64_t heal_share_percent = 50;
+  uint64_t nearly_full_percent = store::StoreOptions().nearly_full_percent;
   std::string tls;
   std::string tls_cert;
   std::string tls_key;
@@ -38,6 +39,7 @@ struct Config {
   uint64_t head_seconds = 20;
   uint64_t stall_seconds = 60;
   bool access_log = false;
+  std::string audit;
   uint64_t stop_seconds = 30;
   store::StoreOptions store;
   uint64_t reads_in_flight = 0;

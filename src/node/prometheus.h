@@ -5,13 +5,22 @@
 
 #include "gateway/meters.h"
 #include "net/server.h"
+#include "node/audit_log.h"
 #include "node/cluster_administration.h"
 #include "store/drives.h"
+#include "store/quotas.h"
 
 namespace millrace::node {
 
-// Blocks: drives are asked. `joined` is null where the node belongs to no cluster.
-std::string prometheus_text(const gateway::Meters& meters, store::Drives& drives, const net::Server& server,
-                            const JoinedCluster* joined);
+// Blocks: drives are asked.
+struct Counted {
+  const gateway::Meters& meters;
+  const net::Server& server;
+  store::Drives& drives;
+  const store::Quotas& quotas;
+  const AuditLog* audit = nullptr;        // null: there is none
+  const JoinedCluster* joined = nullptr;  // null: the node belongs to no cluster
+};
+std::string prometheus_text(const Counted& counted);
 
 }  // namespace millrace::node
