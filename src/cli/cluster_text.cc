@@ -50,6 +50,10 @@ std::string age(const Json& node, int64_t now_ms) {
   return fmt::format("{} days", seconds / 86400);
 }
 
+bool is_full(const Json& drive) {
+  return drive.value("full", false);
+}
+
 // "3", or "3 (1 away)".
 std::string drives_text(const Json& drives) {
   std::string others;
@@ -58,6 +62,8 @@ std::string drives_text(const Json& drives) {
         std::ranges::count_if(drives, [&](const Json& drive) { return text_of(drive, "state") == state; });
     if (count > 0) others += fmt::format("{}{} {}", others.empty() ? "" : ", ", count, state);
   }
+  const auto full = std::ranges::count_if(drives, is_full);
+  if (full > 0) others += fmt::format("{}{} full", others.empty() ? "" : ", ", full);
   return others.empty() ? fmt::format("{}", drives.size()) : fmt::format("{} ({})", drives.size(), others);
 }
 
@@ -167,6 +173,21 @@ std::string drive_advice(const Json& node) {
                      node.at("number").get<uint32_t>(), text_of(node, "address"));
 }
 
+// Of all nodes: each would say the same.
+std::string full_text(const Json& cluster) {
+  size_t full = 0;
+  size_t drives = 0;
+  for (const Json& node : cluster.at("nodes")) {
+    if (text_of(node, "state") != "serving") continue;
+    drives += node.at("drives").size();
+    full += static_cast<size_t>(std::ranges::count_if(node.at("drives"), is_full));
+  }
+  if (full == 0) return "";
+  return fmt::format(
+      "{} of {} drives {} nearly full and get no new slices: remove objects, or add drives or nodes\n", full,
+      drives, full == 1 ? "is" : "are");
+}
+
 }  // namespace
 
 std::string cluster_text(const Json& cluster, int64_t now_ms) {
@@ -185,7 +206,7 @@ std::string cluster_text(const Json& cluster, int64_t now_ms) {
                     or_dash(age(node, now_ms)), drives_text(node.at("drives")), answers_text(cluster, node)});
     todo += advice(cluster, node, now_ms) + drive_advice(node) + damage_text(node) + problem_text(node);
   }
-  todo += grey_text(cluster);
+  todo += grey_text(cluster) + full_text(cluster);
   const Json& leader = cluster.at("led_by");
   std::string text = fmt::format(
       "cluster {}  epoch {}  {}{}\n", text_of(cluster, "cluster"), cluster.at("epoch").get<uint32_t>(),

@@ -2,6 +2,9 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/number.h"
+#include "base/text.h"
+#include "base/units.h"
 #include "cli/copying.h"
 #include "cli/remote.h"
 #include "cli/upstream_flags.h"
@@ -43,14 +46,60 @@ struct RedundancyFlags {
   }
 };
 
+// "10GB", "100000", or "none": 0 is no limit.
+struct QuotaFlags {
+  std::string bytes;
+  std::string objects;
+
+  void add_to(CLI::App& verb) {
+    verb.add_option("--quota", bytes,
+                    "What all objects may have together, such as 10GB or 2TiB; none: no limit. Writes beyond "
+                    "it are answered 507")
+        ->type_name("SIZE");
+    verb.add_option("--quota-objects", objects, "How many objects there may be; none: any number")
+        ->type_name("N");
+  }
+  Status add_settings(Json& settings) const {
+    const auto refuse = [](std::string_view flag) {
+      return make_error(Code::kInvalid, "{} 0 would let nobody write", flag).with_hint("none is no limit");
+    };
+    if (!bytes.empty()) {
+      const uint64_t limit = bytes == "none" ? 0 : MR_TRY(parse_bytes(bytes).within("--quota"));
+      if (limit == 0 && bytes != "none") return refuse("--quota");
+      settings["quota_bytes"] = limit;
+    }
+    if (objects.empty()) return {};
+    const auto limit = objects == "none" ? std::optional<uint64_t>(0) : parse_number<uint64_t>(objects);
+    if (!limit)
+      return make_error(Code::kInvalid, "--quota-objects {} is not a number", printable(objects, 32));
+    if (*limit == 0 && objects != "none") return refuse("--quota-objects");
+    settings["quota_objects"] = *limit;
+    return {};
+  }
+};
+
+std::string quota_text(const Json& bucket) {
+  std::string text;
+  const auto add = [&](const char* limit, const char* used, const char* flag, const auto& format) {
+    if (!bucket.contains(limit)) return;
+    text += fmt::format(" {}={}", flag, format(bucket.at(limit).get<uint64_t>()));
+    if (bucket.contains(used)) text += fmt::format(" ({} used)", format(bucket.at(used).get<uint64_t>()));
+  };
+  add("quota_bytes", "used_bytes", "quota", format_bytes);
+  add("quota_objects", "used_objects", "quota-objects", format_count);
+  return text;
+}
+
 struct MakeFlags {
   std::vector<std::string> addresses;
   RedundancyFlags redundancy;
+  QuotaFlags quota;
 };
 
 struct BucketFlags {
   std::string address;
   RedundancyFlags redundancy;
+  QuotaFlags quota;
   std::string durability;
   std::string etag;
   std::string verify;
@@ -70,7 +119,8 @@ Result<transfer::Location> bucket_location(Shell& shell, const std::string& addr
 }
 
 Status make(Shell& shell, const MakeFlags& flags) {
-  const Json settings = MR_TRY(flags.redundancy.settings());
+  Json settings = MR_TRY(flags.redundancy.settings());
+  MR_TRY(flags.quota.add_settings(settings));
   for (const std::string& address : flags.addresses) {
     const transfer::Location location = MR_TRY(bucket_location(shell, address));
     if (shell.dry_run) {
@@ -81,9 +131,10 @@ Status make(Shell& shell, const MakeFlags& flags) {
     Json made = {{"bucket", location.bucket}};
     if (!settings.empty()) {
       const Json now = MR_TRY(administer(*location.store, {"PUT", "buckets/" + location.bucket, "", settings})
-                                  .within(location.text() + " was made, but its redundancy cannot be set"));
-      made["redundancy"] = now.at("redundancy");
-      made["floor"] = now.at("floor");
+                                  .within(location.text() + " was made, but its settings cannot be changed"));
+      for (const char* name : {"redundancy", "floor", "quota_bytes", "quota_objects"}) {
+        if (now.contains(name)) made[name] = now.at(name);
+      }
     }
     if (shell.json) Shell::print(made);
     if (!shell.json) shell.say(fmt::format("made {}", location.text()));
@@ -107,6 +158,7 @@ Result<transfer::Location> find_bucket(Shell& shell, const BucketFlags& flags) {
 
 Status change(Shell& shell, const BucketFlags& flags) {
   Json settings = MR_TRY(flags.redundancy.settings());
+  MR_TRY(flags.quota.add_settings(settings));
   if (!flags.durability.empty()) settings["durability"] = flags.durability;
   if (!flags.etag.empty()) settings["etag"] = flags.etag;
   if (!flags.verify.empty()) settings["verify"] = flags.verify;
@@ -146,7 +198,7 @@ Status change(Shell& shell, const BucketFlags& flags) {
                one.at("name").get<std::string>(), one.at("durability").get<std::string>(),
                one.at("etag").get<std::string>(), one.at("verify").get<std::string>(),
                one.at("anonymous_read").get<bool>() ? "on" : "off", one.at("redundancy").get<std::string>(),
-               one.at("floor").get<unsigned>(), upstream_text(one));
+               one.at("floor").get<unsigned>(), quota_text(one), upstream_text(one));
   }
   return {};
 }
@@ -159,8 +211,10 @@ void add_mb(CLI::App& app, Shell& shell) {
   auto flags = std::make_shared<MakeFlags>();
   verb->add_option("buckets", flags->addresses, "Addresses of buckets")->required()->type_name("URL");
   flags->redundancy.add_to(*verb);
+  flags->quota.add_to(*verb);
   add_dry_run(*verb, shell);
-  verb->footer("Examples:\n  millrace mb mr://imagenet\n  millrace mb mr://imagenet --redundancy 4+2");
+  verb->footer("Examples:\n  millrace mb mr://imagenet\n  millrace mb mr://imagenet --redundancy 4+2\n"
+      "  millrace mb mr://scratch --quota 500GB");
   verb->callback([&shell, flags] { shell.action = [&shell, flags] { return make(shell, *flags); }; });
 }
 
@@ -186,6 +240,7 @@ void add_bucket(CLI::App& app, Shell& shell) {
       ->check(CLI::IsMember({"on", "off"}).description(""))
       ->type_name("on|off");
   flags->redundancy.add_to(*verb);
+  flags->quota.add_to(*verb);
   flags->upstream.add_to(*verb);
   verb->add_option("--endpoint", flags->endpoint,
                    "The node; default MILLRACE_ENDPOINT or http://127.0.0.1:9400")
@@ -193,9 +248,9 @@ void add_bucket(CLI::App& app, Shell& shell) {
   add_dry_run(*verb, shell);
   verb->footer(
       "Examples:\n  millrace bucket\n  millrace bucket train --anonymous-read on\n  millrace bucket scratch "
-      "--durability os --etag fast\n  millrace bucket train --redundancy copies=3 --floor 2\n  millrace "
-      "bucket "
-      "train --upstream s3://imagenet/train --keys ~/.aws/credentials --check 3600");
+      "--durability os --etag fast\n  millrace bucket train --redundancy copies=3 --floor 2\n"
+      "  millrace bucket train --quota 10GB --quota-objects 100000\n  millrace bucket train --quota none\n"
+      "  millrace bucket train --upstream s3://imagenet/train --keys ~/.aws/credentials --check 3600");
   verb->callback([&shell, flags] { shell.action = [&shell, flags] { return change(shell, *flags); }; });
 }
 

@@ -44,6 +44,9 @@ void NodeFlags::add_to(CLI::App& verb) {
       "Serve everyone without keys, also beyond loopback");
   verb.add_flag_function(
       "--access-log", [this](int64_t) { set.emplace_back("access_log", "true"); }, "Log every request");
+  setting("--audit", "audit",
+          "Keep who did what to which object, a JSON object a line; SIGHUP opens the file anew")
+      ->type_name("FILE|syslog");
   verb.add_option_function<std::vector<std::string>>(
       "--set",
       [this](const std::vector<std::string>& pairs) {

@@ -15,11 +15,13 @@ namespace millrace::cli {
 namespace {
 
 // Taken by sigwait in the main thread; every other thread inherits the mask and is never interrupted.
-sigset_t block_signals() {
+sigset_t block_signals(const node::Config& config) {
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGINT);
   sigaddset(&signals, SIGTERM);
+  // Without an audit it ends the node, as when its terminal goes.
+  if (!config.audit.empty()) sigaddset(&signals, SIGHUP);
   ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   ::signal(SIGPIPE, SIG_IGN);
   return signals;
@@ -79,18 +81,20 @@ Status run_up(Shell& shell, const NodeFlags& flags) {
     shell.log().warn("an environment variable is not a setting", "variable", variable.name, "nearest",
                      variable.nearest);
   }
-  const sigset_t signals = block_signals();
+  const sigset_t signals = block_signals(config);
   auto node = MR_TRY(node::Node::start(config, shell.log()));
   welcome(shell, *node, config);
-  int signal = 0;
-  ::sigwait(&signals, &signal);
-  shell.log().info("stopping: requests under way may finish");
-  const unsigned left = node->drain(config.stop_seconds * 1000);
-  if (left > 0) {
-    // Their coroutines wait for answers that may never come; what they did not finish was not acknowledged.
-    shell.log().warn("stopped with requests under way", "requests", left);
-    std::_Exit(1);
+  int signal = SIGHUP;
+  while (signal == SIGHUP) {
+    ::sigwait(&signals, &signal);
+    if (signal == SIGHUP) node->reopen_audit();
   }
+  shell.log().info("stopping: requests under way may finish");
+  const node::Node::Left left = node->drain(config.stop_seconds * 1000);
+  if (left.of_clients > 0)
+    shell.log().warn("stopped with requests under way", "requests", left.of_clients);
+  // Their coroutines wait for answers that may never come; what they did not finish was not acknowledged.
+  if (left.of_clients + left.of_nodes > 0) std::_Exit(left.of_clients > 0 ? 1 : 0);
   node.reset();
   shell.log().info("stopped");
   return {};
@@ -133,7 +137,8 @@ void add_up(CLI::App& app, Shell& shell) {
   verb->footer(
       "Examples:\n  millrace up\n  millrace up --drive /mnt/a --drive /mnt/b\n  millrace up --nodes 3\n"
       "  millrace keys create --admin && millrace up --listen 0.0.0.0:9400 --tls self-signed\n"
-      "  millrace up --config /etc/millrace.toml --set read_window=16MiB");
+      "  millrace up --config /etc/millrace.toml --set read_window=16MiB\n"
+      "  millrace up --audit /var/log/millrace/audit.log");
   verb->callback([&shell, flags, nodes] {
     shell.action = [&shell, flags, nodes] {
       return *nodes > 1 ? run_playground(shell, *flags, *nodes) : run_up(shell, *flags);

@@ -147,6 +147,20 @@ void Cluster::adopt_map() {
   around_.strand.post([this] { protocol_.adopt_map(); });
 }
 
+void Cluster::retire(std::function<void()> done) {
+  around_.strand.post([this, done = std::move(done)] {
+    protocol_.home().retire();
+    wait_for_commits(around_.strand.now_us() + kRetireUs, done);
+  });
+}
+
+void Cluster::wait_for_commits(uint64_t until_us, std::function<void()> done) {
+  constexpr uint64_t kLookUs = 5'000;
+  if (protocol_.home().is_idle() || around_.strand.now_us() >= until_us) return done();
+  around_.strand.after(kLookUs,
+                       [this, until_us, done = std::move(done)] { wait_for_commits(until_us, done); });
+}
+
 void Cluster::on_replaced(Home::Replaced replaced) {
   around_.strand.post([this, replaced = std::move(replaced)] { protocol_.home().on_replaced(replaced); });
 }

@@ -57,6 +57,10 @@ class Cluster {
   void call(uint32_t node, Request request, Done<Reply> done);
   // The map changed.
   void adopt_map();
+  // Before the node leaves: it is nobody's home any more, and commits under way end. `done` once, on the
+  // strand; nothing waits longer than so long.
+  static constexpr uint64_t kRetireUs = 2'000'000;
+  void retire(std::function<void()> done);
   // See Home::on_replaced; called on the strand.
   void on_replaced(Home::Replaced replaced);
   // On the strand.
@@ -118,6 +122,7 @@ class Cluster {
  private:
   // From time to time, on the strand.
   void forget_silent();
+  void wait_for_commits(uint64_t until_us, std::function<void()> done);
   // Whoever lists by an old map does not ask the nodes that know of newer writes.
   Status check_list(const ListRequest& request) const;
 

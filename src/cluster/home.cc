@@ -38,18 +38,18 @@ Status enter_index(store::Record& record, const store::Record& noted) {
 }  // namespace
 
 void Home::commit(CommitRequest request, Done<Reply> done) {
-  if (Status acts = check(request.epoch, request.name); !acts) return done(acts.take_error());
+  if (Status acts = check_new(request.epoch, request.name); !acts) return done(acts.take_error());
   const ObjectName name = request.name;
   queue(name, {std::move(request), std::move(done), nullptr, 0});
 }
 
 void Home::find(FindRequest request, Done<Reply> done) {
-  if (Status acts = check(request.epoch, request.name); !acts) return done(acts.take_error());
+  if (Status acts = check_new(request.epoch, request.name); !acts) return done(acts.take_error());
   queue(request.name, {std::nullopt, std::move(done), nullptr, 0});
 }
 
 void Home::look(const ObjectName& name, Done<std::optional<store::Record>> done) {
-  if (Status acts = check(newest().epoch(), name); !acts) return done(acts.take_error());
+  if (Status acts = check_new(newest().epoch(), name); !acts) return done(acts.take_error());
   Waiting waiting;
   waiting.look = std::move(done);
   queue(name, std::move(waiting));
@@ -81,6 +81,15 @@ Status Home::check(uint32_t epoch, const ObjectName& name) const {
   }
   if (!membership_.has_lease()) return make_error(kNotHome, "this node has lost its lease");
   return {};
+}
+
+Status Home::check_new(uint32_t epoch, const ObjectName& name) const {
+  if (retired_) return make_error(kNotHome, "{}/{}: its home is leaving the cluster", name.bucket, name.key);
+  return check(epoch, name);
+}
+
+bool Home::is_idle() const {
+  return std::ranges::all_of(keys_, [](const auto& entry) { return entry.second.is_idle(); });
 }
 
 void Home::queue(const ObjectName& name, Waiting waiting) {

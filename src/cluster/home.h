@@ -40,6 +40,11 @@ class Home {
   void look(const ObjectName& name, Done<std::optional<store::Record>> done);
   // A newer map is there: keys of older epochs sync again, or are somebody else's.
   void adopt_map();
+  // The node is about to leave: new requests are told that it is not the home, so that they come again when
+  // the map says who is. What is under way goes on.
+  void retire() { retired_ = true; }
+  // Nothing is under way.
+  bool is_idle() const;
   // Called with every object that a write or a removal replaced. A home that dies forgets to.
   using Replaced = std::function<void(const ObjectName&, const store::Record&)>;
   void on_replaced(Replaced replaced) { replaced_ = std::move(replaced); }
@@ -86,6 +91,8 @@ class Home {
 
   // Why this node does not act for the key in this epoch, if so.
   Status check(uint32_t epoch, const ObjectName& name) const;
+  // The same for a request that is new.
+  Status check_new(uint32_t epoch, const ObjectName& name) const;
   void queue(const ObjectName& name, Waiting waiting);
   void step(const ObjectName& name);
   void forget_some();
@@ -142,6 +149,7 @@ class Home {
   uint64_t rounds_ = 0;
   uint64_t given_ = 0;  // the highest counter of a version, even if the write failed; no two are the same
   Replaced replaced_;
+  bool retired_ = false;
 };
 
 }  // namespace millrace::cluster

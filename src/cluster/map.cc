@@ -46,6 +46,7 @@ MapNode parse_node(const Json& json) {
     drive.id = entry.at("id").get<std::string>();
     drive.weight = entry.at("weight").get<double>();
     drive.state = parse_state<DriveStanding>(entry);
+    drive.full = entry.value("full", false);
     if (!(drive.weight > 0)) throw std::invalid_argument("a drive's weight is not above zero");
     node.drives.push_back(std::move(drive));
   }
@@ -93,8 +94,12 @@ Map::Map(std::string cluster, uint32_t epoch, uint32_t oldest_open, std::vector<
           drive.state == DriveStanding::kServing || drive.state == DriveStanding::kDraining;
       owners_.push_back({id, i, node.is_alive() && drive_alive});
       if (node.state != NodeState::kServing || drive.state != DriveStanding::kServing) continue;
-      placed_.push_back({{id, drive.weight}, static_cast<uint32_t>(i), zone});
-      placed_ids_.push_back(id);
+      const PlacedDrive placed{{id, drive.weight}, static_cast<uint32_t>(i), zone};
+      for (Choice* choice : {&placed_, &with_room_}) {
+        if (drive.full && choice == &with_room_) continue;
+        choice->drives.push_back(placed);
+        choice->ids.push_back(id);
+      }
     }
   }
   std::ranges::sort(owners_, {}, &Owner::drive);
@@ -120,14 +125,22 @@ bool Map::is_alive(DriveId drive) const {
   return found != owners_.end() && found->drive == drive && found->alive;
 }
 
-std::vector<DriveId> Map::place(uint64_t name, size_t count) const {
+std::vector<DriveId> Map::Choice::place(uint64_t name, size_t count) const {
   std::vector<DriveId> holders;
-  for (const size_t position : place_holders(name, placed_, count)) holders.push_back(placed_ids_[position]);
+  for (const size_t position : place_holders(name, drives, count)) holders.push_back(ids[position]);
   return holders;
 }
 
+std::vector<DriveId> Map::place(uint64_t name, size_t count) const {
+  return placed_.place(name, count);
+}
+
+std::vector<DriveId> Map::place_new(uint64_t name, size_t count) const {
+  return with_room_.place(name, count);
+}
+
 bool Map::places_like(const Map& other) const {
-  return placed_ == other.placed_ && redundancies_ == other.redundancies_;
+  return placed_ == other.placed_ && with_room_ == other.with_room_ && redundancies_ == other.redundancies_;
 }
 
 store::Redundancy Map::redundancy_of(std::string_view bucket, const store::Redundancy& made) const {
@@ -140,8 +153,8 @@ store::Redundancy Map::redundancy_of(std::string_view bucket, const store::Redun
 }
 
 uint32_t Map::home(uint64_t name) const {
-  const std::vector<size_t> first = place_holders(name, placed_, 1);
-  return first.empty() ? 0 : nodes_[placed_[first.front()].node].number;
+  const std::vector<size_t> first = place_holders(name, placed_.drives, 1);
+  return first.empty() ? 0 : nodes_[placed_.drives[first.front()].node].number;
 }
 
 std::string encode_map(const Map& map) {
@@ -150,6 +163,7 @@ std::string encode_map(const Map& map) {
     Json drives = Json::array();
     for (const MapDrive& drive : node.drives) {
       drives.push_back({{"id", drive.id}, {"weight", drive.weight}, {"state", name_of(drive.state)}});
+      if (drive.full) drives.back()["full"] = true;
     }
     Json entry = {{"id", node.id},
                   {"number", node.number},

@@ -39,6 +39,7 @@ struct MapDrive {
   std::string id;  // text, unique in the cluster
   double weight = 1.0;
   DriveStanding state = DriveStanding::kServing;
+  bool full = false;  // or nearly: it keeps what it has, takes marks, and gets no new slices
   bool operator==(const MapDrive&) const = default;
 
   DriveId hash() const;
@@ -93,7 +94,10 @@ class Map {
   // The first `count` drives that hold an object of this name (name_hash), in the order of its slices: those
   // that serve, on nodes that serve. Fewer where there are fewer.
   std::vector<DriveId> place(uint64_t name, size_t count) const;
-  // Every object has the same placement and redundancy under both maps.
+  // Where new slices of the object go: the same without drives that are full, whose turn others take.
+  std::vector<DriveId> place_new(uint64_t name, size_t count) const;
+  bool has_full_drives() const { return with_room_.ids.size() < placed_.ids.size(); }
+  // Every object has the same placement, place for new slices and redundancy under both maps.
   bool places_like(const Map& other) const;
   // The node of the first holder; 0 where there is none.
   uint32_t home(uint64_t name) const;
@@ -105,14 +109,21 @@ class Map {
     bool alive = false;
   };
 
+  struct Choice {
+    std::vector<PlacedDrive> drives;
+    std::vector<DriveId> ids;  // at the same positions
+    bool operator==(const Choice&) const = default;
+    std::vector<DriveId> place(uint64_t name, size_t count) const;
+  };
+
   std::string cluster_;
   uint32_t epoch_ = 0;
   uint32_t oldest_open_ = 0;
   std::vector<MapNode> nodes_;
   std::vector<ChangedRedundancy> redundancies_;  // by bucket
   std::vector<Owner> owners_;                    // by drive
-  std::vector<PlacedDrive> placed_;              // those that get slices
-  std::vector<DriveId> placed_ids_;              // at the same positions
+  Choice placed_;                                // those that serve
+  Choice with_room_;                             // those of them that are not full
 };
 
 // The newest map and the older ones that are open, by epoch, the newest last. Never empty.

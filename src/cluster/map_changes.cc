@@ -79,6 +79,30 @@ void drain_drives(MapNode& node) {
   }
 }
 
+bool is_served(const MapNode& node, const MapDrive& drive) {
+  return node.is_alive() &&
+         (drive.state == DriveStanding::kServing || drive.state == DriveStanding::kDraining);
+}
+
+// Drives that changed places between nodes.
+Status take_from_others(std::vector<MapNode>& nodes, const MapNode& node) {
+  for (MapNode& other : nodes) {
+    if (other.id == node.id) continue;
+    for (const MapDrive& drive : node.drives) {
+      const auto had = std::ranges::find(other.drives, drive.id, &MapDrive::id);
+      if (had == other.drives.end() || drive.state == DriveStanding::kGone) continue;
+      if (is_served(other, *had))
+        return make_error(kServedElsewhere, "drive {} is served by node {}", drive.id, other.number)
+            .with_hint("a copy of a drive cannot be served beside it");
+      if (had->state == DriveStanding::kGone)
+        return make_error(Code::kDenied, "drive {} was removed from the cluster", drive.id)
+            .with_hint("to use it again, empty its directory: it is a new drive then");
+      other.drives.erase(had);
+    }
+  }
+  return {};
+}
+
 std::string name_of_map(uint32_t epoch) {
   return fmt::format("{}{}", kMaps, epoch);
 }
@@ -99,6 +123,7 @@ Changed with_node(const Map& map, const MapNode& node, int64_t wall_ms) {
   if (known->state == NodeState::kGone)
     return make_error(Code::kDenied, "node {} was removed from the cluster", node.id)
         .with_hint("to use the machine again, start it as a new node, with an empty directory");
+  MR_TRY(take_from_others(nodes, node));
   const bool drains = is_to_drain(*known);
   known->process = node.process;
   known->address = node.address;
@@ -107,6 +132,14 @@ Changed with_node(const Map& map, const MapNode& node, int64_t wall_ms) {
   known->drives = merge_drives(known->drives, node.drives);
   if (drains) drain_drives(*known);
   set_state(*known, drains ? NodeState::kDraining : NodeState::kServing, wall_ms);
+  return next(map, std::move(nodes));
+}
+
+Changed with_left(const Map& map, const std::string& process, int64_t wall_ms) {
+  std::vector<MapNode> nodes = map.nodes();
+  for (MapNode& node : nodes) {
+    if (node.is_alive() && node.process == process) set_state(node, NodeState::kAway, wall_ms);
+  }
   return next(map, std::move(nodes));
 }
 

@@ -30,9 +30,14 @@ struct KnownMap {
 using Changed = Result<std::optional<Map>>;
 
 // The node as it says it is: new, returned, with another address or other drives. Its number is kept, or
-// given where it has none; drives of before that it does not name are away. It drains on if it was draining.
-// kDenied: it was removed for good.
+// given where it has none; drives of before that it does not name are away. A drive that another node had,
+// and does not serve, is this node's from now on, with what is on it. It drains on if it was draining.
+// kDenied: it was removed for good. kServedElsewhere: another node serves one of its drives, for all that the
+// map knows.
+inline constexpr Reason kServedElsewhere{Code::kExists, "drive served elsewhere"};
 Changed with_node(const Map& map, const MapNode& node, int64_t wall_ms);
+// The node's process ends and says so: it is away at once, as if its lease had ended.
+Changed with_left(const Map& map, const std::string& process, int64_t wall_ms);
 // Calls nodes away that are alive in the map and not among these processes.
 Changed with_living(const Map& map, const std::set<std::string>& processes, int64_t wall_ms);
 // No new slices go to the node, and those that it has move to others.

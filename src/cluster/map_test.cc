@@ -32,6 +32,31 @@ TEST(MapTest, IsTheSameAfterTheRegistry) {
   EXPECT_EQ(again.cluster(), "c1");
 }
 
+TEST(MapTest, AFullDriveIsStillAskedAndGetsNoNewSlices) {
+  MapNode full = node(2, 1);
+  full.drives[0].full = true;
+  const Map map("c1", 7, 3, {node(1, 1), full, node(3, 1), node(4, 1)});
+  const Map empty("c1", 7, 3, {node(1, 1), node(2, 1), node(3, 1), node(4, 1)});
+  const Map again = decode_map(encode_map(map)).take();
+  EXPECT_EQ(again.nodes(), map.nodes());
+  EXPECT_TRUE(again.has_full_drives());
+  EXPECT_FALSE(empty.has_full_drives());
+  EXPECT_FALSE(map.places_like(empty));
+  const DriveId drive = full.drives[0].hash();
+  bool met = false;
+  for (uint64_t name = 0; name < 50; ++name) {
+    EXPECT_EQ(map.place(name, 3), empty.place(name, 3));
+    EXPECT_EQ(map.home(name), empty.home(name));
+    const std::vector<DriveId> takers = map.place_new(name, 3);
+    EXPECT_EQ(takers.size(), 3u);
+    EXPECT_FALSE(contains(takers, drive));
+    met = met || contains(map.place(name, 3), drive);
+    EXPECT_EQ(empty.place_new(name, 3), empty.place(name, 3));
+  }
+  EXPECT_TRUE(met);
+  EXPECT_EQ(map.place_new(1, 4).size(), 3u);
+}
+
 TEST(MapTest, KeepsTheRedundanciesThatWereChanged) {
   const Map map("c1", 7, 3, {node(1, 2)}, {{"b", 5, {4, 2, 5}}, {"a", 7, {1, 2, 2}}});
   const Map again = decode_map(encode_map(map)).take();

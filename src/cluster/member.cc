@@ -60,6 +60,10 @@ Result<ClusterIdentity> decode_identity(std::string_view text) {
   return identity;
 }
 
+Result<bool> has_session(Registry& registry, const std::string& node) {
+  return MR_TRY(registry.get(std::string(kLeases) + node)).has_value();
+}
+
 MemberSurroundings MemberSurroundings::real() {
   return {// A machine that was suspended wakes without its lease.
           [] { return boot_us(); },
@@ -381,7 +385,23 @@ Status Member::take_place() {
   const MapNode node = wanted();
   if (node.process.empty()) return {};
   if (newest_.map->find_node(options_.node) == nullptr) MR_TRY(admit());
-  const auto next = MR_TRY(with_node(*newest_.map, node, surroundings_.wall_ms()));
+  auto next = with_node(*newest_.map, node, surroundings_.wall_ms());
+  // Perhaps that node has just ended, and nobody leads who says so.
+  if (!next && next.error().is(kServedElsewhere)) {
+    MR_TRY(call_away());
+    next = with_node(*newest_.map, node, surroundings_.wall_ms());
+  }
+  if (!next) return next.take_error();
+  if (*next) MR_TRY(replace(**next));
+  return {};
+}
+
+Status Member::call_away() {
+  // The map was read before the leases are: a session that it names had its lease entry then, so an entry
+  // that is missing now is over. The map is replaced only if it is still that one.
+  std::set<std::string> living;
+  for (const Entry& entry : MR_TRY(registry_.list(std::string(kLeases)))) living.insert(process_of(entry));
+  const auto next = MR_TRY(with_living(*newest_.map, living, surroundings_.wall_ms()));
   if (next) MR_TRY(replace(*next));
   return {};
 }
@@ -404,13 +424,8 @@ Status Member::campaign() {
 }
 
 Status Member::lead() {
-  // The map was read before the leases are: a session that it names had its lease entry then, so an entry
-  // that is missing now is over. The map is replaced only if it is still that one.
   if (newest_.map == nullptr) return {};
-  std::set<std::string> living;
-  for (const Entry& entry : MR_TRY(registry_.list(std::string(kLeases)))) living.insert(process_of(entry));
-  const auto next = MR_TRY(with_living(*newest_.map, living, surroundings_.wall_ms()));
-  if (next) MR_TRY(replace(*next));
+  MR_TRY(call_away());
   MR_TRY(close_epochs());
   if (tidied_epoch_ == newest_.map->epoch()) return {};
   MR_TRY(forget_closed_maps(registry_, *newest_.map));
@@ -418,12 +433,20 @@ Status Member::lead() {
   return {};
 }
 
-void Member::leave() {
+Status Member::leave() {
   const auto current = session();
-  if (!current) return;
+  if (!current) return {};
+  // First: once the map says that it is away, others act for it.
   end_session(current->lease);
-  // If nobody hears it, the lease ends by itself.
-  static_cast<void>(registry_.revoke(current->lease));
+  Status left = leave_map(current->process).within("leaving the map");
+  MR_TRY(registry_.revoke(current->lease).within("ending the lease"));
+  return left;
+}
+
+Status Member::leave_map(const std::string& process) {
+  if (newest_.map == nullptr) return {};
+  return learn_from(MR_TRY(change_map(
+      registry_, [&](const Map& map) { return with_left(map, process, surroundings_.wall_ms()); })));
 }
 
 void MemberThreads::start(Member& member) {

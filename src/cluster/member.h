@@ -71,6 +71,9 @@ struct ClusterIdentity {
 std::string encode_identity(const ClusterIdentity& identity);
 Result<ClusterIdentity> decode_identity(std::string_view text);
 
+// Whether a process acts as this node, or did a moment ago: it has a lease entry.
+Result<bool> has_session(Registry& registry, const std::string& node);
+
 class Member {
  public:
   // `changed` is called after a newer map is known, by the thread of step(). The registry outlives the
@@ -86,8 +89,9 @@ class Member {
   // Everything else: joins, learns the newest map, leads; at pace() and when look_again() was called. What
   // failed is told by problem() and tried again in the next step.
   void step();
-  // Ends the lease, so that the others need not wait for its end. After the last step().
-  void leave();
+  // Stops acting, says so in the map and ends the lease, so that others take over at once. After the last
+  // renew() and step(). Where the registry cannot be reached, the lease ends by itself.
+  Status leave();
 
   // How often to renew and to step: six times in a lease, and at least every second.
   std::chrono::milliseconds pace() const;
@@ -136,12 +140,15 @@ class Member {
   Status take_place();
   Status campaign();
   Status lead();
+  // Those whose leases ended.
+  Status call_away();
   Status tell_walked();
   // Closes the epochs that all nodes have walked clean (find_closable).
   Status close_epochs();
   // Makes this the newest map; false: somebody was faster, and the next step looks again.
   Result<bool> replace(const Map& next);
   MapNode wanted() const;
+  Status leave_map(const std::string& process);
   void end_session(LeaseId lease);
   void note_acting();
   std::optional<Session> session() const;

@@ -151,7 +151,8 @@ void Mender::hear(const JobPointer& job) {
   job->wanted = redundancy.slices();
   const std::vector<DriveId> placement = maps->back()->place(hash_of(job->name), job->wanted);
   if (!job->last->deleted && job->last->spread.k != redundancy.k) return recode(job);
-  act(job, plan_mending({*job->last, placement, job->wanted, readers, job->heard,
+  const std::vector<DriveId> takers = maps->back()->place_new(hash_of(job->name), job->wanted);
+  act(job, plan_mending({*job->last, placement, job->wanted, takers, readers, job->heard,
                          [this](DriveId drive) { return may_return(drive); }}));
 }
 

@@ -8,6 +8,11 @@ namespace millrace::cluster {
 
 namespace {
 
+// What lies there need not be moved.
+bool is_place(const MendingView& view, DriveId drive) {
+  return contains(view.placement, drive) || contains(view.takers, drive);
+}
+
 // Which slots of the write each drive has.
 using FoundSlices = std::map<DriveId, std::vector<unsigned>>;
 FoundSlices find_slices(const MendingView& view) {
@@ -30,10 +35,8 @@ class Assignment {
     for (size_t slot = 0; slot < now.size() && slot < slots_.size(); ++slot) {
       if (has(now[slot], slot)) give(slot, now[slot]);
     }
-    for (const DriveId drive : view_.placement) {
-      for (size_t slot = 0; slot < slots_.size() && !used_.contains(drive); ++slot) {
-        if (slots_[slot] == 0 && has(drive, slot)) give(slot, drive);
-      }
+    for (const std::vector<DriveId>* drives : {&view_.placement, &view_.takers}) {
+      for (const DriveId drive : *drives) take_what_it_has(drive);
     }
     for (size_t slot = 0; slot < slots_.size(); ++slot) {
       if (slots_[slot] != 0) continue;
@@ -56,15 +59,20 @@ class Assignment {
   // In its place already.
   bool has(DriveId drive, size_t slot) const {
     const auto found = slices_.find(drive);
-    return found != slices_.end() && contains(view_.placement, drive) &&
+    return found != slices_.end() && is_place(view_, drive) &&
            std::ranges::find(found->second, slot) != found->second.end();
+  }
+  void take_what_it_has(DriveId drive) {
+    for (size_t slot = 0; slot < slots_.size() && !used_.contains(drive); ++slot) {
+      if (slots_[slot] == 0 && has(drive, slot)) give(slot, drive);
+    }
   }
   void give(size_t slot, DriveId drive) {
     slots_[slot] = drive;
     used_.insert(drive);
   }
   DriveId find_free() const {
-    for (const DriveId drive : view_.placement) {
+    for (const DriveId drive : view_.takers) {
       if (!used_.contains(drive) && view_.heard.contains(drive)) return drive;
     }
     return 0;
@@ -89,7 +97,7 @@ void plan_slices(const MendingView& view, Mending& mending) {
   for (unsigned slot = 0; slot < mending.holders.size(); ++slot) {
     const DriveId drive = mending.holders[slot];
     const auto heard = view.heard.find(drive);
-    if (contains(view.placement, drive) && heard != view.heard.end() &&
+    if (contains(view.takers, drive) && heard != view.heard.end() &&
         !heard->second.held_slot(spread, drive))
       mending.builds.push_back({slot, drive});
   }

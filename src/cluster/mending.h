@@ -1,8 +1,9 @@
 // Mending: what is to be done so that an object lies where the map puts it, each holder with its slice and
 // its mark. Pure: a function of the newest write, the placement, and what the drives said.
 //
-// A slice stays on its drive while that drive is one of the placement, so that the least is moved. A drive of
-// the placement that has none of the object's slices gets one whose drive is not of the placement.
+// A slice stays on its drive while that drive is one of the placement, or takes the turn of a full one, so
+// that the least is moved. A drive that takes new slices and has none of the object's gets one whose drive is
+// neither. A full drive gets none.
 #pragma once
 
 #include <functional>
@@ -38,6 +39,7 @@ struct MendingView {
   const std::vector<DriveId>& placement;    // of its slices, by the newest map
   size_t wanted = 0;                        // drives: those of the bucket's redundancy of now; the
                                             // placement has fewer where the map has fewer
+  const std::vector<DriveId>& takers;       // where new slices go: the placement, and others for full drives
   const std::vector<DriveId>& readers;      // whom readers ask: with all drives of the bucket's redundancy
   const std::map<DriveId, Ledger>& heard;   // drives that answered
   std::function<bool(DriveId)> may_return;  // a drive that did not answer is worth waiting for

@@ -23,7 +23,10 @@ class MendingTest : public ::testing::Test {
     heard[drive].mark = mark;
   }
   Mending plan(const std::vector<DriveId>& placement, size_t wanted = 3) {
-    return plan_mending({last, placement, wanted, placement, heard,
+    return plan(placement, placement, wanted);
+  }
+  Mending plan(const std::vector<DriveId>& placement, const std::vector<DriveId>& takers, size_t wanted) {
+    return plan_mending({last, placement, wanted, takers, placement, heard,
                          [this](DriveId drive) { return returning.contains(drive); }});
   }
 
@@ -68,6 +71,40 @@ TEST_F(MendingTest, ACopyTooManyIsLetGoOnceTheCommitSaysSo) {
   EXPECT_EQ(mending.holders, (Drives{1, 2}));
   EXPECT_TRUE(mending.builds.empty());
   EXPECT_EQ(mending.strays, (Drives{3}));
+}
+
+TEST_F(MendingTest, AFullDriveKeepsItsSliceAndGetsNone) {
+  for (const DriveId drive : {1, 2, 3}) know(drive, static_cast<unsigned>(drive - 1));
+  heard[4];
+  Mending mending = plan({1, 2, 3}, {1, 4, 3}, 3);
+  EXPECT_FALSE(mending.moves);
+  EXPECT_TRUE(mending.builds.empty());
+  // Its slice is gone: another drive takes its turn.
+  know(2, std::nullopt);
+  mending = plan({1, 2, 3}, {1, 4, 3}, 3);
+  EXPECT_EQ(mending.holders, (Drives{1, 4, 3}));
+  EXPECT_EQ(pairs(mending.builds), (Slices{{1, 4}}));
+  EXPECT_TRUE(mending.strays.empty());
+  // Nobody takes it: the object stays as it is.
+  mending = plan({1, 2, 3}, {1, 3}, 3);
+  EXPECT_EQ(mending.holders, (Drives{1, 2, 3}));
+  EXPECT_TRUE(mending.builds.empty());
+  EXPECT_TRUE(mending.waits);
+}
+
+TEST_F(MendingTest, WhatTookTheTurnOfAFullDriveStaysUntilThatHasRoom) {
+  last.spread.holders = {1, 4, 3};
+  know(1, 0);
+  know(2, std::nullopt);
+  know(3, 2);
+  know(4, 1);
+  Mending mending = plan({1, 2, 3}, {1, 4, 3}, 3);
+  EXPECT_FALSE(mending.moves);
+  EXPECT_TRUE(mending.builds.empty());
+  EXPECT_TRUE(mending.strays.empty());
+  mending = plan({1, 2, 3});
+  EXPECT_EQ(mending.holders, (Drives{1, 2, 3}));
+  EXPECT_EQ(pairs(mending.builds), (Slices{{1, 2}}));
 }
 
 TEST_F(MendingTest, ALostDrivesSliceIsMadeOnTheDriveThatIsNewInThePlacement) {

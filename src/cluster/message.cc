@@ -533,6 +533,13 @@ Error decode_error(TailDecoder& in) {
   return hint.empty() ? std::move(error) : std::move(error).with_hint(std::move(hint));
 }
 
+Status check_format(uint8_t format) {
+  if (format == kFormat) return {};
+  return make_error(Code::kUnsupported, "peer message: it has format {}, this node speaks {}", format,
+                    kFormat)
+      .with_hint("update the node of the older version");
+}
+
 }  // namespace
 
 WireMessage encode_request(const Request& request) {
@@ -545,7 +552,7 @@ WireMessage encode_request(const Request& request) {
 
 Result<Request> decode_request(const Bytes& bytes) {
   TailDecoder in(bytes);
-  if (in.u8() != kFormat) return make_error(Code::kUnsupported, "peer message: unknown format");
+  MR_TRY(check_format(in.u8()));
   const uint8_t kind = in.u8();
   if (!in.good() || kind >= kDecoders.size()) return broken("its kind is unknown");
   Result<Request> request = kDecoders[kind](in);
@@ -574,7 +581,7 @@ WireMessage encode_reply(const Result<Reply>& reply) {
 
 Result<Reply> decode_reply(const Bytes& bytes) {
   TailDecoder in(bytes);
-  if (in.u8() != kFormat) return make_error(Code::kUnsupported, "peer message: unknown format");
+  MR_TRY(check_format(in.u8()));
   const uint8_t kind = in.u8();
   if (kind == kError) return decode_error(in);
   if (!in.good() || kind >= kReplyDecoders.size()) return broken("its kind is unknown");

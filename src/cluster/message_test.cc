@@ -147,6 +147,13 @@ TEST(MessageTest, RepliesAndErrorsArriveAsTheyWereSent) {
   unknown[2] = 9;  // behind format and kind
   EXPECT_FALSE(decode_reply(unknown));
 
+  std::string newer = encode_reply(Reply(DoneReply{})).joined();
+  newer[0] = 2;
+  EXPECT_NE(decode_reply(newer).error().message().find("format 2, this node speaks 1"), std::string::npos);
+  std::string asked = encode_request(RefreshRequest{}).joined();
+  asked[0] = 2;
+  EXPECT_NE(decode_request(asked).error().message().find("format 2, this node speaks 1"), std::string::npos);
+
   const auto refused = decode_reply(encode_reply(make_error(store::kConditionFailed, "it exists")).joined());
   ASSERT_FALSE(refused);
   EXPECT_TRUE(refused.error().is(store::kConditionFailed));

@@ -88,7 +88,7 @@ TEST_F(PeerServiceTest, ASealedMessageIsAnsweredWithASealedReply) {
   EXPECT_EQ(answered.status, 200);
   EXPECT_TRUE(sealer_.check_reply(sealed, answered.seal, 200, answered.body));
   EXPECT_TRUE(decode_reply(answered.body));
-  EXPECT_EQ(server_->drain(60'000), 0u);
+  EXPECT_EQ(server_->drain(net::Server::Refused::kAll, 60'000), 0u);
   EXPECT_EQ(memory_.used(), 0u);
 }
 

@@ -46,6 +46,10 @@ std::set<DriveId> may_hold(const Maps& maps, const ObjectName& name, const Membe
   std::set<DriveId> drives;
   for (const auto& map : maps) {
     for (const DriveId drive : place_object(*map, name, membership)) drives.insert(drive);
+    if (!map->has_full_drives()) continue;
+    const auto redundancy = redundancy_in(*map, name.bucket, membership);
+    for (const DriveId drive : map->place_new(hash_of(name), redundancy ? redundancy->slices() : 1))
+      drives.insert(drive);
   }
   return drives;
 }

@@ -31,7 +31,8 @@ bool is_of_removed_bucket(const store::Version& version, const std::string& buck
 // The drives that hold an object of this name, in the order of its slices.
 std::vector<DriveId> place_object(const Map& map, const ObjectName& name, const Membership& membership);
 
-// All drives that may know something of it: its placements of all open epochs.
+// All drives that may know something of it: its placements of all open epochs, and those that took slices in
+// place of full ones.
 std::set<DriveId> may_hold(const Maps& maps, const ObjectName& name, const Membership& membership);
 
 // Whether placement and redundancy are the same in every open map from `epoch` on.

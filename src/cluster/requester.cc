@@ -54,8 +54,14 @@ Result<store::Spread> Requester::choose_spread(const ObjectName& name, Size size
   store::Spread spread;
   spread.k = redundancy.k;
   spread.m = redundancy.m;
-  spread.holders = maps->back()->place(hash_of(name), redundancy.slices());
+  spread.holders = maps->back()->place_new(hash_of(name), redundancy.slices());
   if (spread.holders.size() < redundancy.floor) {
+    const size_t serving = maps->back()->place(hash_of(name), redundancy.slices()).size();
+    if (serving >= redundancy.floor)
+      return make_error(Code::kNoSpace,
+                        "{}/{}: {} drives have room, its bucket wants {} and at least {}: others are full",
+                        name.bucket, name.key, spread.holders.size(), redundancy.slices(), redundancy.floor)
+          .with_hint("remove objects, or add drives or nodes: millrace cluster status shows which are full");
     return make_error(Code::kUnavailable, "{}/{}: {} drives can hold it, its bucket wants {} and at least {}",
                       name.bucket, name.key, spread.holders.size(), redundancy.slices(), redundancy.floor)
         .with_hint("bring nodes back or lower the bucket's floor: millrace cluster status");

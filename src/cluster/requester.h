@@ -37,7 +37,8 @@ class Requester {
       : strand_(strand), peers_(peers), membership_(membership) {}
 
   // How a new write is to be spread: its holders, fewer than the bucket wants where drives lack. kUnavailable
-  // below the floor. Small objects are spread as copies. The write id is left to the caller. Any thread.
+  // below the floor; kNoSpace where full drives are the reason. Small objects are spread as copies. The write
+  // id is left to the caller. Any thread.
   enum class Size : uint8_t { kSmall, kLarge };
   Result<store::Spread> choose_spread(const ObjectName& name, Size size) const;
 

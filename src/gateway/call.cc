@@ -25,7 +25,17 @@ net::Task<Status> Call::reserve(uint64_t bytes) {
   co_return Status();
 }
 
+void Call::touch(const std::string& object, const Status& outcome) {
+  if (services.audit == nullptr) return;
+  touched.push_back({object});
+  if (outcome) return;
+  const Refusal refusal = refusal_of(outcome.error());
+  touched.back().status = refusal.status();
+  touched.back().code = refusal.code();
+}
+
 net::Task<Status> Call::refuse(Refusal refusal) {
+  refused_with = refusal.code();
   if (connection.response_started()) {
     // Half an answer is out; only a cut connection tells the client that it is not whole.
     co_return make_error(Code::kUnavailable, "{}", refusal.message);

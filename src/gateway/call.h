@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/workers.h"
 #include "gateway/access.h"
+#include "gateway/audit.h"
 #include "gateway/s3_errors.h"
 #include "gateway/s3_operations.h"
 #include "net/connection.h"
@@ -35,6 +36,7 @@ struct Services {
   Workers& movers;   // what goes over many bytes: lookups never wait behind it
   Log& log;
   store::NameRule names = store::NameRule::kS3;  // of new buckets
+  Audit* audit = nullptr;                        // none: nothing is kept
 };
 
 class Call {
@@ -51,8 +53,14 @@ class Call {
   Caller caller;
   Operation operation = Operation::kNone;
   Charge document;  // of a body that was read whole
+  // For the audit.
+  std::string_view refused_with = {};      // S3's code of the refusal
+  std::string change;                      // what administration was asked to change, as it came
+  std::vector<TouchedObject> touched;      // of a request about many objects
 
   store::Objects& objects() { return services.objects; }
+  // One of many objects that the request is about; kept where there is an audit.
+  void touch(const std::string& object, const Status& outcome);
   const net::RequestHead& request() const { return connection.request(); }
   std::string_view method() const { return request().method; }
   bool has_query(std::string_view name) const { return find_query(name).has_value(); }

@@ -77,6 +77,7 @@ net::Task<Status> delete_objects(Call& call) {
   XmlWriter xml("DeleteResult");
   for (size_t i = 0; i < request->entries.size(); ++i) {
     const Status& status = (*removed)[i];
+    call.touch(request->entries[i].key, status);
     if (status && request->quiet) continue;
     xml.open(status ? "Deleted" : "Error");
     xml.add("Key", request->entries[i].key);

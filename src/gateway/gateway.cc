@@ -1,6 +1,8 @@
 // From a request to its operation: host and path, signature, rights, the table.
 #include "gateway/gateway.h"
 
+#include <nlohmann/json.hpp>
+
 #include "base/clock.h"
 #include "base/text.h"
 #include "gateway/buckets.h"
@@ -10,6 +12,8 @@
 namespace millrace::gateway {
 
 namespace {
+
+constexpr std::string_view kPeerPath = "/-/peer";
 
 // A page in a browser on this machine can send requests here. What it sends says where the page came from.
 bool from_page(const net::RequestHead& request) {
@@ -74,7 +78,18 @@ net::Task<Status> Gateway::handle(net::Connection& connection) {
   meters_.count(call.operation,
                 {connection.bytes_received(), connection.bytes_sent(), took, connection.response_status()});
   if (options_.access_log) log_access(call, took);
+  if (services_.audit != nullptr) note_audit(call, done, took);
   co_return done;
+}
+
+bool Gateway::outlasts_drain(const net::RequestHead& request) const {
+  return request.path == kPeerPath;
+}
+
+void Gateway::note_audit(const Call& call, const Status& done, uint64_t microseconds) const {
+  if (!is_audited(call)) return;
+  for (auto& what : describe(call, done ? Answered::kWhole : Answered::kCut, microseconds))
+    services_.audit->note(std::move(what));
 }
 
 void Gateway::log_access(const Call& call, uint64_t microseconds) const {
@@ -107,7 +122,7 @@ bool Gateway::may_mean_a_bucket_of_the_host(const Call& call) const {
   const net::RequestHead& request = call.request();
   const bool reads = request.method == "GET" || request.method == "HEAD";
   // Whoever watches over the node may call it as he likes. So may other nodes, which call it as the map does.
-  if (call.administrative && (reads || request.path == "/-/peer")) return false;
+  if (call.administrative && (reads || request.path == kPeerPath)) return false;
   const std::string host = lower_case(request.host.substr(0, request.host.find(':')));
   for (size_t dot = host.find('.'); dot != std::string::npos; dot = host.find('.', dot + 1)) {
     if (call.services.objects.find_bucket(host.substr(0, dot)) != nullptr) return true;

@@ -34,6 +34,8 @@ class Gateway final : public net::Handler {
   Gateway(Services services, KeySource& keys, Administration& administration, GatewayOptions options);
 
   net::Task<Status> handle(net::Connection& connection) override;
+  // Messages of other nodes: they need this one until it has left the cluster.
+  bool outlasts_drain(const net::RequestHead& request) const override;
   const Meters& meters() const { return meters_; }
 
  private:
@@ -49,6 +51,7 @@ class Gateway final : public net::Handler {
   // The bucket that the call names, where it must be there or may be made.
   net::Task<Status> provide_bucket(Call& call);
   void log_access(const Call& call, uint64_t microseconds) const;
+  void note_audit(const Call& call, const Status& done, uint64_t microseconds) const;
 
   Services services_;
   KeySource& keys_;

@@ -167,6 +167,20 @@ bool is_read_ahead(const BatchPart& part) {
          !part.range->object->is_inline();
 }
 
+// Each object once, for the audit.
+void touch_all(Call& call, const Plan& plan) {
+  if (call.services.audit == nullptr) return;
+  std::map<std::string_view, bool> found;
+  for (size_t i = 0; i < plan.parts.size(); ++i) {
+    bool& there = found[plan.request.entries[i].object];
+    there = there || plan.parts[i].range.has_value();
+  }
+  for (const auto& [object, there] : found) {
+    const std::string key(object);
+    call.touch(key, there ? Status() : Status(store::no_such_object(call.bucket, key)));
+  }
+}
+
 // Sends the entries of a batch in order, while the next ones are being read.
 class BatchSender {
  public:
@@ -234,6 +248,7 @@ net::Task<Status> get_batch(Call& call) {
   auto plan = co_await call.blocking_long(std::move(work));
   call.document = Charge();
   if (!plan) co_return co_await call.refuse(plan.error());
+  touch_all(call, *plan);
   call.keep_reserved(text_bytes + plan->parts.size() * (sizeof(BatchEntry) + sizeof(BatchPart)));
   net::HeadBuilder& head = call.connection.start(200);
   head.add("Content-Type", "application/x-tar");

@@ -28,6 +28,7 @@ constexpr Row kRows[] = {
     {&store::kConditionFailed, "PreconditionFailed", 412},
     {&store::kBucketExists, "BucketAlreadyOwnedByYou", 409},
     {&store::kBucketNotEmpty, "BucketNotEmpty", 409},
+    {&store::kQuotaExceeded, "QuotaExceeded", 507},
     {&store::kUpstreamAway, "ServiceUnavailable", 503},
     {&store::kUpstreamSilent, "GatewayTimeout", 504},
     {&store::kUpstreamRefused, "BadGateway", 502},

@@ -22,6 +22,7 @@ namespace {
 constexpr int kBacklog = 4096;
 constexpr uint64_t kLingerBytes = 256 << 20;
 constexpr uint64_t kLingerUs = 5'000'000;
+constexpr std::chrono::milliseconds kLookEvery{5};  // while it drains
 
 std::optional<SocketAddress> listening_address(const std::string& host, uint16_t port) {
   return parse_address(host == "localhost" ? "127.0.0.1" : host, port);
@@ -197,12 +198,18 @@ Task<Status> Server::serve_counted(Connection& connection) {
     ~Count() { --counted; }
     std::atomic<unsigned>& counted;
   };
-  const Count count(under_way_);
-  co_return co_await serve_one(connection);
+  if (!handler_.outlasts_drain(connection.request())) {
+    const Count count(under_way_);
+    co_return co_await serve_one(connection, Refused::kUsual);
+  }
+  const Count count(lasting_);
+  auto served = co_await serve_one(connection, Refused::kAll);
+  lasting_until_us_.store(coarse_us(), std::memory_order_relaxed);
+  co_return served;
 }
 
-Task<Status> Server::serve_one(Connection& connection) {
-  if (draining_.load(std::memory_order_relaxed)) {
+Task<Status> Server::serve_one(Connection& connection, Refused refused_from) {
+  if (refused_.load() >= refused_from) {
     connection.close_after_response();
     const Error stopping = make_error(Code::kUnavailable, "the server is stopping");
     co_return co_await refuse(connection, stopping);
@@ -237,11 +244,20 @@ Task<void> Server::linger(Connection& connection) {
   }
 }
 
-unsigned Server::drain(uint64_t limit_ms) {
-  draining_ = true;
+unsigned Server::drain(Refused refused, uint64_t limit_ms) {
+  refused_ = refused;
+  const auto left = [&] { return under_way_ + (refused == Refused::kAll ? lasting_.load() : 0); };
   const uint64_t until = steady_us() + limit_ms * 1000;
-  while (under_way_ > 0 && steady_us() < until) std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  return under_way_;
+  while (left() > 0 && steady_us() < until) std::this_thread::sleep_for(kLookEvery);
+  return left();
+}
+
+void Server::wait_for_quiet(uint64_t quiet_ms, uint64_t limit_ms) const {
+  const uint64_t began = steady_us();
+  const auto is_quiet = [&] {
+    return lasting_ == 0 && steady_us() >= std::max(began, lasting_until_us_.load()) + quiet_ms * 1000;
+  };
+  while (!is_quiet() && steady_us() < began + limit_ms * 1000) std::this_thread::sleep_for(kLookEvery);
 }
 
 void Server::stop() {

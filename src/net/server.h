@@ -1,8 +1,9 @@
 // Server: accepts connections and runs a handler for each request. Knows nothing of what is served.
 //
 // One loop and thread per core; a connection lives on one of them, chosen in turn, and ends when its client
-// is idle or too slow. drain() lets what is under way finish, within a limit; until then new requests are
-// answered 503. The server outlives its connections; its handler outlives it.
+// is idle or too slow. drain() lets what is under way finish, within a limit; meanwhile new requests are
+// answered 503, at first but for those that others need to get along without this server. The server outlives
+// its connections; its handler outlives it.
 #pragma once
 
 #include <atomic>
@@ -24,6 +25,8 @@ class Handler {
   virtual ~Handler() = default;
   // Sends exactly one response, or returns an error, which ends the connection.
   virtual Task<Status> handle(Connection& connection) = 0;
+  // It is served while the server drains, and is not waited for.
+  virtual bool outlasts_drain(const RequestHead&) const { return false; }
 };
 
 struct ListenAddress {
@@ -53,12 +56,17 @@ class Server {
 
   uint16_t port() const { return port_; }
   unsigned connections() const { return connections_.load(std::memory_order_relaxed); }
-  unsigned requests_under_way() const { return under_way_.load(std::memory_order_relaxed); }
-  bool is_draining() const { return draining_.load(std::memory_order_relaxed); }
+  unsigned requests_under_way() const {
+    return under_way_.load(std::memory_order_relaxed) + lasting_.load(std::memory_order_relaxed);
+  }
+  bool is_draining() const { return refused_.load(std::memory_order_relaxed) != Refused::kNone; }
 
-  // New requests get 503 from now on. Returns when none is under way or the limit has passed: how many are
-  // left.
-  unsigned drain(uint64_t limit_ms);
+  // New requests get 503 from now on, or those alone that do not outlast a drain. Returns when none of them
+  // is under way or the limit has passed: how many are left.
+  enum class Refused : uint8_t { kNone, kUsual, kAll };
+  unsigned drain(Refused refused, uint64_t limit_ms);
+  // Waits until no request that outlasts a drain was there for so long, within the limit.
+  void wait_for_quiet(uint64_t quiet_ms, uint64_t limit_ms) const;
   // Ends all connections and joins the threads.
   void stop();
 
@@ -73,7 +81,8 @@ class Server {
   Task<void> serve(Core& core, int socket);
   Task<void> serve_requests(Connection& connection);
   Task<Status> serve_counted(Connection& connection);
-  Task<Status> serve_one(Connection& connection);
+  // Refused where the drain has come to this.
+  Task<Status> serve_one(Connection& connection, Refused refused_from);
   static Task<Status> refuse(Connection& connection, const Error& error);
   static Task<void> linger(Connection& connection);
 
@@ -86,8 +95,10 @@ class Server {
   int spare_ = -1;  // a descriptor to accept with when no other is left
   size_t next_core_ = 0;
   std::atomic<unsigned> connections_ = 0;
-  std::atomic<unsigned> under_way_ = 0;
-  std::atomic<bool> draining_ = false;
+  std::atomic<unsigned> under_way_ = 0;     // requests that a drain waits for
+  std::atomic<unsigned> lasting_ = 0;       // those that outlast it
+  std::atomic<uint64_t> lasting_until_us_ = 0;  // when one of these was last under way
+  std::atomic<Refused> refused_ = Refused::kNone;
   bool stopped_ = false;
 };
 

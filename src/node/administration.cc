@@ -78,9 +78,14 @@ Json scrub_json(const Administered& parts) {
   return json;
 }
 
-Json bucket_json(const store::Bucket& bucket) {
+Json bucket_json(const store::Bucket& bucket, const store::Quotas& quotas) {
   Json json = {{"name", bucket.name}, {"created", format_iso_date(bucket.created_ms)}};
   json.update(store::settings_json(bucket.settings));
+  const auto use = bucket.settings.quota.is_set() ? quotas.find_use(bucket) : std::nullopt;
+  if (use) {
+    json["used_bytes"] = use->bytes;
+    json["used_objects"] = use->objects;
+  }
   return json;
 }
 
@@ -220,7 +225,8 @@ void NodeAdministration::attach(const net::Server& server, const gateway::Meters
 
 net::Task<Status> NodeAdministration::tell_metrics(Call& call) {
   auto work = [this]() -> Result<std::string> {
-    return prometheus_text({*meters_, parts_.store.drives(), *server_, parts_.upstream,
+    return prometheus_text({*meters_, *server_, parts_.store.drives(), parts_.quotas, parts_.audit,
+                            parts_.upstream,
                             parts_.cluster ? &*parts_.cluster : nullptr});
   };
   auto text = co_await call.blocking(std::move(work));
@@ -269,7 +275,6 @@ net::Task<Status> NodeAdministration::tell_cluster(Call& call, std::string_view 
 
 net::Task<Status> NodeAdministration::look(Call& call, std::string_view what) {
   store::LocalStore& store = parts_.store;
-  store::Objects& objects = parts_.objects;
   if (what == "metrics") co_return co_await tell_metrics(call);
   if (what == "cluster" || what == "cluster/ready" || what == "cluster/where" || what == "maintenance")
     co_return co_await tell_cluster(call, what);
@@ -283,15 +288,16 @@ net::Task<Status> NodeAdministration::look(Call& call, std::string_view what) {
     work = [&store]() -> Result<Json> { return Json{{"drives", drives_json(store.drives())}}; };
   if (what == "scrub") work = [this]() -> Result<Json> { return scrub_json(parts_); };
   if (what == "buckets") {
-    work = [&objects]() -> Result<Json> {
+    work = [&objects = parts_.objects, &quotas = parts_.quotas]() -> Result<Json> {
       Json list = Json::array();
-      for (const auto& bucket : objects.buckets()) list.push_back(bucket_json(*bucket));
+      for (const auto& bucket : objects.buckets()) list.push_back(bucket_json(*bucket, quotas));
       return Json{{"buckets", list}};
     };
   }
   if (what.starts_with("buckets/")) {
-    work = [&objects, name = std::string(what.substr(8))]() -> Result<Json> {
-      return bucket_json(*MR_TRY(get_bucket(objects, name)));
+    work = [&objects = parts_.objects, &quotas = parts_.quotas,
+            name = std::string(what.substr(8))]() -> Result<Json> {
+      return bucket_json(*MR_TRY(get_bucket(objects, name)), quotas);
     };
   }
   if (!work) {
@@ -306,7 +312,6 @@ net::Task<Status> NodeAdministration::look(Call& call, std::string_view what) {
 // Empty where the body does not say what to change.
 std::function<Result<Json>()> NodeAdministration::find_change(std::string_view what, Json json) const {
   store::LocalStore& store = parts_.store;
-  store::Objects& objects = parts_.objects;
   if (what == "scrub") {
     return [this]() -> Result<Json> {
       parts_.store.drives().scrub_now();
@@ -320,9 +325,10 @@ std::function<Result<Json>()> NodeAdministration::find_change(std::string_view w
     };
   }
   if (what.starts_with("buckets/")) {
-    return [&objects, name = std::string(what.substr(8)), settings = std::move(json)]() -> Result<Json> {
+    return [&objects = parts_.objects, &quotas = parts_.quotas, name = std::string(what.substr(8)),
+            settings = std::move(json)]() -> Result<Json> {
       MR_TRY(change_bucket(objects, name, settings));
-      return bucket_json(*MR_TRY(get_bucket(objects, name)));
+      return bucket_json(*MR_TRY(get_bucket(objects, name)), quotas);
     };
   }
   if (!json.value("path", Json()).is_string() || !json.value("action", Json()).is_string()) return {};
@@ -345,6 +351,7 @@ net::Task<Status> NodeAdministration::change(Call& call, std::string_view what) 
   }
   auto text = co_await gateway::read_document(call, kMaxBody);
   if (!text) co_return co_await call.refuse(text.error());
+  call.change = *text;
   auto json = parse_body(*text);
   if (!json) co_return co_await call.refuse(json.error());
   const auto understood = check_change(call, what, *json);

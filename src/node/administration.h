@@ -14,8 +14,10 @@
 #include "cluster/peer_service.h"
 #include "gateway/gateway.h"
 #include "net/server.h"
+#include "node/audit_log.h"
 #include "node/cluster_administration.h"
 #include "store/local_store.h"
+#include "store/quotas.h"
 #include "upstream/upstream_objects.h"
 
 namespace millrace::node {
@@ -24,6 +26,8 @@ namespace millrace::node {
 struct Administered {
   store::LocalStore& store;
   store::Objects& objects;  // those that clients see
+  const store::Quotas& quotas;
+  const AuditLog* audit = nullptr;  // none: nothing is kept
   // None where the node belongs to no cluster.
   cluster::PeerService* peers = nullptr;
   std::optional<JoinedCluster> cluster = {};

@@ -32,6 +32,7 @@ Json node_json(const cluster::MapNode& node) {
   Json drives = Json::array();
   for (const cluster::MapDrive& drive : node.drives) {
     drives.push_back({{"id", drive.id}, {"weight", drive.weight}, {"state", cluster::name_of(drive.state)}});
+    if (drive.full) drives.back()["full"] = true;
   }
   return {{"id", node.id},
           {"number", node.number},

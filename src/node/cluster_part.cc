@@ -1,12 +1,15 @@
 // Registry, member, strand, peers, objects: made one after the other, and ended in reverse.
 #include "node/cluster_part.h"
 
+#include <algorithm>
 #include <chrono>
+#include <future>
 #include <nlohmann/json.hpp>
 #include <thread>
 #include <utility>
 
 #include "base/file.h"
+#include "base/hash.h"
 #include "base/text.h"
 #include "cluster/hidden_bucket.h"
 #include "cluster/open_registry.h"
@@ -72,6 +75,25 @@ Status check_alone(const Config& config) {
       .with_hint("give the cluster's --registry, or another --data");
 }
 
+std::function<bool(const std::string& drive)> adoption_by(const Config& config) {
+  if (config.registry.empty()) return {};
+  const auto judge = [address = config.registry, ca = config.tls_ca](const std::string& id) -> Result<bool> {
+    const auto registry = MR_TRY(cluster::open_registry(address, {ca}));
+    const auto known = MR_TRY(cluster::read_map(*registry));
+    if (!known) return false;
+    const cluster::MapNode* const owner = known->map->node_of(hash64(id));
+    if (owner == nullptr || owner->state == cluster::NodeState::kGone) return false;
+    const auto drive = std::ranges::find(owner->drives, id, &cluster::MapDrive::id);
+    if (drive == owner->drives.end() || drive->state == cluster::DriveStanding::kGone) return false;
+    const bool lives = MR_TRY(cluster::has_session(*registry, owner->id));
+    return !lives || drive->state == cluster::DriveStanding::kAway;
+  };
+  return [judge](const std::string& id) {
+    const Result<bool> may = judge(id);
+    return may && *may;
+  };
+}
+
 class ClusterPart::NodeMembership final : public cluster::Membership {
  public:
   NodeMembership(cluster::Member& member, const cluster::ClusterBuckets& buckets)
@@ -126,11 +148,24 @@ std::vector<cluster::MapDrive> ClusterPart::own_drives() const {
   for (const store::Slices::OwnDrive& drive : store_.slices().drives()) {
     if (!drive.in_service && !drive.draining) continue;
     drives.push_back({drive.id, drive.weight,
-                      drive.draining ? cluster::DriveStanding::kDraining : cluster::DriveStanding::kServing});
+                      drive.draining ? cluster::DriveStanding::kDraining : cluster::DriveStanding::kServing,
+                      drive.nearly_full});
   }
   for (std::string& id : store_.slices().removed_drives())
     drives.push_back({std::move(id), 1.0, cluster::DriveStanding::kGone});
   return drives;
+}
+
+void ClusterPart::forget_given_away() {
+  if (store_.drives().readiness().missing.empty()) return;
+  const auto map = member_->map();
+  for (const store::DriveStatus& drive : store_.drives().status()) {
+    if (drive.state != store::DriveState::kMissing) continue;
+    const cluster::MapNode* const owner = map->node_of(hash64(drive.id));
+    if (owner == nullptr || owner->number == member_->self()) continue;
+    if (const Status forgotten = store_.drives().forget(drive.id); forgotten)
+      log_.info("a drive is another node's now", "drive", drive.id, "node", owner->number);
+  }
 }
 
 Status ClusterPart::bring_keys(const Keys& keys) {
@@ -243,7 +278,10 @@ Status ClusterPart::wire() {
   cluster_->start_repairing(log_);
   cluster_->start_walking({}, {config_.heal_after_seconds * 1'000'000,
                                static_cast<double>(config_.heal_share_percent) / 100.0});
-  drive_watch_.start(1s, [this] { member_->set_drives(own_drives()); });
+  drive_watch_.start(1s, [this] {
+    forget_given_away();
+    member_->set_drives(own_drives());
+  });
   return {};
 }
 
@@ -259,13 +297,32 @@ void ClusterPart::stop() {
   if (cluster_) cluster_->stop_building();
   callers_.stop();
   workers_.stop();
-  drive_watch_.stop();
   bucket_watch_.reset();
   key_watch_.reset();
   reader_.stop();
-  threads_.stop();
-  if (member_) member_->leave();
+  leave();
   if (strand_) strand_->stop();
+}
+
+size_t ClusterPart::count_serving() const {
+  const auto map = member_->map();
+  return static_cast<size_t>(std::ranges::count_if(map->nodes(), &cluster::MapNode::is_alive));
+}
+
+void ClusterPart::hand_over() {
+  std::promise<void> retired;
+  cluster_->retire([&retired] { retired.set_value(); });
+  retired.get_future().wait();
+  leave();
+}
+
+void ClusterPart::leave() {
+  if (std::exchange(handed_over_, true)) return;
+  drive_watch_.stop();
+  threads_.stop();
+  if (!member_) return;
+  if (const Status left = member_->leave(); !left)
+    log_.warn("the others learn that this node is gone when its lease ends", "error", left.error().message());
 }
 
 }  // namespace millrace::node

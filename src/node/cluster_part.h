@@ -30,6 +30,9 @@ namespace millrace::node {
 
 // kInvalid where the directory belongs to a cluster: alone, the node would show none of its objects.
 Status check_alone(const Config& config);
+// Whether a drive of another node may be this one's (StoreOptions::may_adopt): the cluster knows it, and no
+// node that lives serves it.
+std::function<bool(const std::string& drive)> adoption_by(const Config& config);
 
 class ClusterPart {
  public:
@@ -42,16 +45,18 @@ class ClusterPart {
   static Result<std::unique_ptr<ClusterPart>> start(const Config& config, store::LocalStore& store, Log& log,
                                                     const Keys& keys);
   ~ClusterPart();
-  // After everyone who uses objects() and administered().
+  // Lets the other nodes take over: they do at once. This one answers their messages as before, and does not
+  // act for any key any more. After the last request of a client.
+  void hand_over();
+  // After everyone who uses objects(), peers() and joined().
   void stop();
+  // Nodes that take requests, with this one.
+  size_t count_serving() const;
 
   store::Objects& objects() { return *objects_; }
   gateway::KeySource& keys() { return *keys_; }
-  // `objects`: those that clients see.
-  Administered administered(upstream::UpstreamObjects& objects) {
-    return {store_, objects, service_.get(), JoinedCluster{*registry_, *member_, *peers_, *cluster_, *keys_},
-            &objects};
-  }
+  cluster::PeerService& peers() { return *service_; }
+  JoinedCluster joined() { return {*registry_, *member_, *peers_, *cluster_, *keys_}; }
   const cluster::Member& member() const { return *member_; }
 
  private:
@@ -59,6 +64,7 @@ class ClusterPart {
   class NodeMembership;
 
   ClusterPart(const Config& config, store::LocalStore& store, Log& log);
+  void leave();
   Status bring_keys(const Keys& keys);
   Status join();
   Status wait_for_place();
@@ -67,6 +73,8 @@ class ClusterPart {
   Status refresh();
   void wait_for_epoch(uint32_t epoch);
   std::vector<cluster::MapDrive> own_drives() const;
+  // Missing drives that the map says another node has.
+  void forget_given_away();
 
   const Config& config_;
   store::LocalStore& store_;
@@ -90,6 +98,7 @@ class ClusterPart {
   std::unique_ptr<cluster::Watch> key_watch_;
   Background drive_watch_;
   Background reader_;  // of buckets and keys
+  bool handed_over_ = false;
   bool stopped_ = false;
 };
 

@@ -28,6 +28,9 @@ void add_cluster_settings(Settings& table, Config& config) {
   table.add("heal_share", config.heal_share_percent, Unit::kCount,
             "Share of the time that making and moving slices may take on a node whose clients ask for objects, in "
             "percent. While nobody asks, it takes all of it.");
+  table.add("nearly_full", config.nearly_full_percent, Unit::kCount,
+            "A drive of a cluster that is used to so many percent gets no new slices: other drives take its "
+            "turn.");
 }
 
 void add_upstream_settings(Settings& table, Config& config) {
@@ -86,6 +89,9 @@ Settings Config::settings() {
   table.add("stall_seconds", stall_seconds, Unit::kSeconds,
             "How long a body may stand still, in either direction, before the connection is cut.");
   table.add("access_log", access_log, "Log every request as key=value on standard error.");
+  table.add("audit", audit,
+            "Who did what to which object, one JSON object a line: a file, or \"syslog\". SIGHUP opens the "
+            "file anew. Empty: nothing is kept.");
   add_upstream_settings(table, *this);
   table.add("stop_seconds", stop_seconds, Unit::kSeconds,
             "How long requests under way may take to finish when the node stops.");
@@ -138,6 +144,7 @@ Status Config::check() const {
       {"lease", lease_seconds, 2, 60},
       {"heal_after", heal_after_seconds, 0, kYear},
       {"heal_share", heal_share_percent, 1, 100},
+      {"nearly_full", nearly_full_percent, 1, 100},
       {"upload_expiry", store.upload_expiry_seconds, 1, 100 * kYear},
   };
   MR_TRY(gateway::check_domains(domains));
@@ -170,6 +177,7 @@ store::StoreOptions Config::store_options() const {
   options.reads_in_flight = static_cast<unsigned>(reads_in_flight);
   options.open_files = static_cast<unsigned>(open_files);
   options.workers = static_cast<unsigned>(workers);
+  options.nearly_full_percent = static_cast<unsigned>(nearly_full_percent);
   return options;
 }
 

@@ -27,6 +27,7 @@ struct Config {
   uint64_t lease_seconds = 6;
   uint64_t heal_after_seconds = 600;
   uint64_t heal_share_percent = 20;
+  uint64_t nearly_full_percent = store::StoreOptions().nearly_full_percent;
   std::string tls;
   std::string tls_cert;
   std::string tls_key;
@@ -44,6 +45,7 @@ struct Config {
   uint64_t upstream_timeout_seconds = 20;
   uint64_t evict_above_percent = 90;
   uint64_t evict_to_percent = 85;
+  std::string audit;
   uint64_t stop_seconds = 30;
   store::StoreOptions store;
   uint64_t reads_in_flight = 0;

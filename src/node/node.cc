@@ -4,9 +4,19 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include <algorithm>
+
+#include "base/clock.h"
+
 namespace millrace::node {
 
 namespace {
+
+// Nobody asks a node that left: other nodes have the map within milliseconds, and their reads take less than
+// a second each.
+constexpr uint64_t kQuietMs = 300;
+// What others still wait for may take minutes (slices that are being made): they ask again elsewhere.
+constexpr uint64_t kMostQuietMs = 3000;
 
 Status make_directory(const std::string& path) {
   if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return make_system_error(errno, "making " + path);
@@ -81,29 +91,39 @@ Result<std::unique_ptr<Node>> Node::start(const Config& config, Log& log) {
         paths, [&log](const Error& error) { log.warn("TLS needs a look", "error", error.message()); }));
     if (config.tls == "self-signed") node->self_signed_ = paths.certificate;
   }
-  node->store_ = MR_TRY(store::LocalStore::open(config.store_options(), log));
+  store::StoreOptions stored_as = config.store_options();
+  stored_as.may_adopt = adoption_by(config);
+  node->store_ = MR_TRY(store::LocalStore::open(stored_as, log));
   if (config.registry.empty()) MR_TRY(check_alone(config));
   if (!config.registry.empty())
     node->cluster_ = MR_TRY(ClusterPart::start(config, *node->store_, log, {node->keys_->current(), check}));
   gateway::KeySource& keys = node->cluster_ ? node->cluster_->keys() : *node->keys_;
   node->open_ = keys.current()->empty();
+  MR_TRY(node->begin_audit(config, keys, log));
   store::Objects& stored = node->cluster_ ? node->cluster_->objects() : node->store_->objects();
+  node->quotas_ = std::make_unique<store::QuotaObjects>(
+      stored, store::Quotas::Surroundings{
+                  [part = node->cluster_.get()] { return part != nullptr ? part->count_serving() : 1; },
+                  [] { return steady_us(); }});
   node->upstream_ =
-      std::make_unique<upstream::UpstreamObjects>(stored, upstream_options(config, *node->store_), log);
+      std::make_unique<upstream::UpstreamObjects>(*node->quotas_, upstream_options(config, *node->store_), log);
   store::Objects& objects = *node->upstream_;
   node->workers_ = std::make_unique<Workers>(static_cast<unsigned>(config.workers));
   node->movers_ = std::make_unique<Workers>(static_cast<unsigned>(config.workers));
   node->indexes_ = std::make_unique<gateway::ShardIndexes>(objects, node->store_->memory());
   node->administration_ = std::make_unique<NodeAdministration>(
-      node->cluster_ ? node->cluster_->administered(*node->upstream_)
-                     : Administered{*node->store_, objects, nullptr, {}, node->upstream_.get()});
+      Administered{*node->store_, objects, node->quotas_->quotas(), node->audit_.get(),
+                   node->cluster_ ? &node->cluster_->peers() : nullptr,
+                   node->cluster_ ? std::optional(node->cluster_->joined()) : std::nullopt,
+                   node->upstream_.get()});
   const gateway::Services services{objects,
                                    node->store_->memory(),
                                    *node->indexes_,
                                    *node->workers_,
                                    *node->movers_,
                                    log,
-                                   config.short_names ? store::NameRule::kShort : store::NameRule::kS3};
+                                   config.short_names ? store::NameRule::kShort : store::NameRule::kS3,
+                                   node->audit_.get()};
   const gateway::GatewayOptions options{config.insecure, node->listen_.is_loopback(), config.access_log,
                                         config.domains};
   node->gateway_ = std::make_unique<gateway::Gateway>(services, keys, *node->administration_, options);
@@ -121,10 +141,43 @@ Result<std::unique_ptr<Node>> Node::start(const Config& config, Log& log) {
   return node;
 }
 
+Status Node::begin_audit(const Config& config, gateway::KeySource& keys, Log& log) {
+  if (config.audit.empty()) return {};
+  audit_ = std::make_unique<AuditLog>(MR_TRY(open_audit_sink(config.audit)), store_->node_id(), log);
+  AuditWatch::Watched watched{keys, {}};
+  if (cluster_) watched.map = [part = cluster_.get()] { return part->member().map(); };
+  audit_watch_ = std::make_unique<AuditWatch>(*audit_, std::move(watched));
+  return {};
+}
+
+void Node::reopen_audit() {
+  if (audit_) audit_->reopen();
+}
+
+Node::Left Node::drain(uint64_t limit_ms) {
+  using Refused = net::Server::Refused;
+  Left left;
+  left.of_clients = server_->drain(Refused::kUsual, limit_ms);
+  if (cluster_) {
+    const bool others = cluster_->count_serving() > 1;
+    cluster_->hand_over();
+    if (others) server_->wait_for_quiet(kQuietMs, kMostQuietMs);
+  }
+  const unsigned all = server_->drain(Refused::kAll, left.of_clients > 0 ? 0 : kMostQuietMs);
+  left.of_nodes = all - std::min(all, left.of_clients);
+  if (all > 0 && audit_) {  // the process may end without taking this down
+    audit_watch_->stop();
+    audit_->stop();
+  }
+  return left;
+}
+
 Node::~Node() {
   // Connections end first; then the threads whose work refers to their coroutines; then the coroutines, which
   // hold on to the store; the store last. Its own threads may answer until then: nobody hears them any more.
   if (server_) server_->stop();
+  if (audit_watch_) audit_watch_->stop();
+  if (quotas_) quotas_->stop();
   if (workers_) workers_->stop();
   if (movers_) movers_->stop();
   if (upstream_) upstream_->stop();

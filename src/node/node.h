@@ -12,10 +12,13 @@
 #include "net/server.h"
 #include "net/tls.h"
 #include "node/administration.h"
+#include "node/audit_log.h"
+#include "node/audit_watch.h"
 #include "node/cluster_part.h"
 #include "node/config.h"
 #include "node/keys.h"
 #include "store/local_store.h"
+#include "store/quota_objects.h"
 #include "upstream/upstream_objects.h"
 
 namespace millrace::node {
@@ -33,17 +36,29 @@ class Node {
   // The certificate that clients must be told to trust; empty: none, or one that they know.
   const std::string& self_signed() const { return self_signed_; }
 
-  // Lets requests under way finish within the limit: how many did not.
-  unsigned drain(uint64_t limit_ms) { return server_->drain(limit_ms); }
+  // Lets requests of clients that are under way finish within the limit. A node of a cluster then leaves it,
+  // and answers others until they get along without it. How many requests did not finish.
+  struct Left {
+    unsigned of_clients = 0;
+    unsigned of_nodes = 0;
+  };
+  Left drain(uint64_t limit_ms);
+  // The audit's file was renamed: a new one is begun.
+  void reopen_audit();
 
  private:
   Node() = default;
+  Status begin_audit(const Config& config, gateway::KeySource& keys, Log& log);
 
-  // In the order of building; taken down in reverse.
+  // In the order of building; taken down in reverse. But the store may answer until its end, and what answers
+  // go through outlives it.
+  std::unique_ptr<store::QuotaObjects> quotas_;
+  std::unique_ptr<AuditLog> audit_;  // none: nothing is kept
   std::unique_ptr<KeyFile> keys_;
   std::unique_ptr<store::LocalStore> store_;
   std::unique_ptr<ClusterPart> cluster_;  // none: the node is alone
   std::unique_ptr<upstream::UpstreamObjects> upstream_;
+  std::unique_ptr<AuditWatch> audit_watch_;
   std::unique_ptr<Workers> workers_;
   std::unique_ptr<Workers> movers_;
   std::unique_ptr<gateway::ShardIndexes> indexes_;

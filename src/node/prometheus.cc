@@ -147,6 +147,10 @@ void add_cluster(Families& families, const JoinedCluster& joined) {
     families.add("millrace_cluster_nodes", "Nodes of the map by state", MetricType::Gauge,
                  {{"state", std::string(cluster::name_of(state))}}, static_cast<double>(count));
   }
+  const cluster::MapNode* const self = map->find_node(member.self());
+  if (self != nullptr)
+    gauge("full_drives", "Drives of this node that are nearly full and get no new slices",
+          static_cast<double>(std::ranges::count(self->drives, true, &cluster::MapDrive::full)));
   for (const cluster::HttpPeers::Reading& reading : joined.links.read()) {
     const Labels labels = {{"node", std::to_string(reading.node)}};
     families.add("millrace_peer_answers_total", "Answers of other nodes", MetricType::Counter, labels,
@@ -163,10 +167,9 @@ void add_cluster(Families& families, const JoinedCluster& joined) {
 
 }  // namespace
 
-std::string prometheus_text(const Measured& measured) {
-  const auto& [meters, drives, server, upstream, joined] = measured;
+std::string prometheus_text(const Counted& counted) {
   Families families;
-  for (const gateway::MeterReading& reading : meters.read()) {
+  for (const gateway::MeterReading& reading : counted.meters.read()) {
     const Labels labels = {{"operation", std::string(reading.meter)}};
     families.add("millrace_request_seconds", "Duration of requests", labels, reading.out);
     families.add("millrace_request_sent_bytes_total", "Bytes sent", MetricType::Counter, labels,
@@ -183,22 +186,32 @@ std::string prometheus_text(const Measured& measured) {
                  static_cast<double>(reading.client_errors));
   }
   families.add("millrace_requests_redirected_total", "Reads that were sent to the node that has the bytes",
-               MetricType::Counter, {}, static_cast<double>(meters.redirected()));
-  for (const store::DriveStatus& drive : drives.status()) add_drive(families, drive);
-  const store::ScrubStatus scrub = drives.scrub_status();
+               MetricType::Counter, {}, static_cast<double>(counted.meters.redirected()));
+  for (const store::DriveStatus& drive : counted.drives.status()) add_drive(families, drive);
+  const store::ScrubStatus scrub = counted.drives.scrub_status();
   families.add("millrace_scrub_bytes_total", "Bytes that the scrubber compared in this cycle",
                MetricType::Gauge, {}, static_cast<double>(scrub.bytes_done));
   families.add("millrace_scrub_cycles_total", "Whole cycles of the scrubber", MetricType::Counter, {},
                static_cast<double>(scrub.cycles));
   families.add("millrace_damaged_objects_total", "Damage found since start", MetricType::Counter, {},
                static_cast<double>(scrub.damaged));
-  families.add("millrace_connections", "Open connections", MetricType::Gauge, {}, server.connections());
+  families.add("millrace_connections", "Open connections", MetricType::Gauge, {},
+               counted.server.connections());
   families.add("millrace_requests_under_way", "Requests being served", MetricType::Gauge, {},
-               server.requests_under_way());
+               counted.server.requests_under_way());
   families.add("millrace_cpu_seconds_total", "Processor time", MetricType::Counter, {},
                process_cpu_seconds());
-  if (upstream != nullptr) add_upstream(families, *upstream);
-  if (joined != nullptr) add_cluster(families, *joined);
+  families.add("millrace_quota_refused_total", "Writes that the quota of their bucket had no room for",
+               MetricType::Counter, {}, static_cast<double>(counted.quotas.refused()));
+  if (counted.audit != nullptr) {
+    const AuditLog::Reading audit = counted.audit->read();
+    families.add("millrace_audit_lines_total", "Lines of the audit that were written", MetricType::Counter,
+                 {}, static_cast<double>(audit.written));
+    families.add("millrace_audit_lost_total", "Lines of the audit that nobody took in time",
+                 MetricType::Counter, {}, static_cast<double>(audit.lost));
+  }
+  if (counted.upstream != nullptr) add_upstream(families, *counted.upstream);
+  if (counted.joined != nullptr) add_cluster(families, *counted.joined);
   return prometheus::TextSerializer().Serialize(families.all());
 }
 

@@ -5,21 +5,24 @@
 
 #include "gateway/meters.h"
 #include "net/server.h"
+#include "node/audit_log.h"
 #include "node/cluster_administration.h"
 #include "store/drives.h"
+#include "store/quotas.h"
 #include "upstream/upstream_objects.h"
 
 namespace millrace::node {
 
-struct Measured {
-  const gateway::Meters& meters;
-  store::Drives& drives;
-  const net::Server& server;
-  const upstream::UpstreamObjects* upstream = nullptr;
-  const JoinedCluster* joined = nullptr;  // null where the node belongs to no cluster
-};
-
 // Blocks: drives are asked.
-std::string prometheus_text(const Measured& measured);
+struct Counted {
+  const gateway::Meters& meters;
+  const net::Server& server;
+  store::Drives& drives;
+  const store::Quotas& quotas;
+  const AuditLog* audit = nullptr;  // null: there is none
+  const upstream::UpstreamObjects* upstream = nullptr;
+  const JoinedCluster* joined = nullptr;  // null: the node belongs to no cluster
+};
+std::string prometheus_text(const Counted& counted);
 
 }  // namespace millrace::node

@@ -105,6 +105,7 @@ DriveOptions Attach::drive_options(const std::string& path, const std::string& e
   options.path = path;
   options.node_id = core_.node_id;
   options.expected_id = expected_id;
+  options.may_adopt = core_.options.may_adopt;
   options.write_mode = core_.options.direct_io ? WriteMode::kDirect : WriteMode::kBuffered;
   options.reserve_bytes = core_.options.reserve_bytes;
   options.reads_in_flight = core_.options.reads_in_flight;
@@ -190,9 +191,16 @@ Status Attach::open_known(DriveMap& map, KnownDrive& known) {
   return {};
 }
 
+bool Attach::is_adoptable(const std::string& path) const {
+  const auto identity = find_drive_identity(path);
+  return identity && *identity && (*identity)->node != core_.node_id && core_.options.may_adopt &&
+         core_.options.may_adopt((*identity)->id);
+}
+
 Status Attach::open_given(DriveMap& map, NodeState& state, const std::string& path) {
   const auto identity = find_drive_identity(path);
-  if (identity && *identity && std::ranges::find(state.removed, (*identity)->id) != state.removed.end()) {
+  if (identity && *identity && (*identity)->node == core_.node_id &&
+      std::ranges::find(state.removed, (*identity)->id) != state.removed.end()) {
     core_.log.warn("a drive that was removed is still among the settings, and is not served", "path", path,
                    "next", "take it out of the settings, or: millrace drives add " + path);
     return {};
@@ -223,6 +231,10 @@ Status Attach::open_all() {
 
   auto map = std::make_shared<DriveMap>();
   for (KnownDrive& known : state.drives) MR_TRY(open_known(*map, known));
+  for (const KnownDrive& known : before) {
+    // A drive of another node is in the place of this one's.
+    if (is_adoptable(known.path)) MR_TRY(open_given(*map, state, known.path));
+  }
   for (const std::string& path : given) {
     const bool is_known = std::ranges::any_of(
         before, [&](const auto& known) { return is_named(known, path) || is_same_place(known.path, path); });
@@ -266,7 +278,8 @@ Status Attach::add(const std::string& path, GivenUp given_up) {
   MR_TRY(check_new(*before, path));
   const std::vector<KnownDrive> drives = core_.known.state().drives;
   const auto by_path = std::ranges::find(drives, path, &KnownDrive::path);
-  auto drive = MR_TRY(Drive::open(drive_options(path, by_path != drives.end() ? by_path->id : "")));
+  const bool expected = by_path != drives.end() && !is_adoptable(path);
+  auto drive = MR_TRY(Drive::open(drive_options(path, expected ? by_path->id : "")));
   for (const auto& other : before->drives) {
     if (other->id() == drive->id())
       return make_error(Code::kInvalid, "drive {} is there already: {}", path, other->path());
@@ -371,6 +384,18 @@ Status Attach::remove(const std::string& path) {
     core_.cache.clear();
     core_.retire(drive);
   }
+  return {};
+}
+
+Status Attach::forget(const std::string& id) {
+  const WriteLock topology(core_.topology);
+  auto after = std::make_shared<DriveMap>(*core_.map());
+  if (std::erase_if(after->missing, [&](const auto& missing) { return missing.known.id == id; }) == 0)
+    return make_error(Code::kNotFound, "no drive {} is missing", id);
+  MR_TRY(core_.known.change([&](NodeState& state) {
+    std::erase_if(state.drives, [&](const auto& known) { return known.id == id; });
+  }));
+  core_.set_map(std::move(after));
   return {};
 }
 

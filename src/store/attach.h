@@ -23,6 +23,8 @@ class Attach {
   Status add(const std::string& path, GivenUp given_up);
   Status drain(const std::string& path);
   Status remove(const std::string& path);
+  // A missing drive is another node's now.
+  Status forget(const std::string& id);
   std::vector<DriveStatus> status() const;
   // Ends the committers and drives, cleanly.
   void close();
@@ -33,6 +35,8 @@ class Attach {
   Result<std::vector<std::string>> given_drives() const;
   // One of the node's list, and one that only the options name.
   Status open_known(DriveMap& map, KnownDrive& known);
+  // Another node's drive is there, and may be this one's.
+  bool is_adoptable(const std::string& path) const;
   Status open_given(DriveMap& map, NodeState& state, const std::string& path);
   DriveOptions drive_options(const std::string& path, const std::string& expected_id) const;
   Status check_new(const DriveMap& map, const std::string& path) const;

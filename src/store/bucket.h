@@ -31,12 +31,22 @@ struct Redundancy {
   bool operator==(const Redundancy&) const = default;
 };
 
+// What all objects of a bucket may take together; 0: no limit.
+struct Quota {
+  uint64_t bytes = 0;
+  uint64_t objects = 0;
+
+  bool is_set() const { return bytes > 0 || objects > 0; }
+  bool operator==(const Quota&) const = default;
+};
+
 struct BucketSettings {
   Durability durability = Durability::kFlush;
   EtagMode etag = EtagMode::kAuto;
   Compare verify = Compare::kFirst;
   bool anonymous_read = false;
   Redundancy redundancy{};  // of a cluster's buckets; the store of one machine knows 1+0 alone
+  Quota quota{};
   std::optional<UpstreamSettings> upstream{};  // the storage that the bucket is in front of
   bool operator==(const BucketSettings&) const = default;
 };

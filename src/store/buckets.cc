@@ -17,7 +17,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr uint8_t kFormat = 1;
-constexpr uint8_t kFormatWithUpstream = 2;  // the same, and the upstream's settings as JSON
+// The same, and the upstream's settings as JSON (empty: none) and the quota.
+constexpr uint8_t kFormatWithMore = 2;
 
 bool is_word(char letter) {
   return (letter >= 'a' && letter <= 'z') || (letter >= '0' && letter <= '9');
@@ -81,8 +82,9 @@ Status check_key(std::string_view key) {
 
 std::string encode_bucket(const BucketRecord& record) {
   Encoder out;
-  const auto& upstream = record.bucket.settings.upstream;
-  out.u8(upstream ? kFormatWithUpstream : kFormat);
+  const BucketSettings& settings = record.bucket.settings;
+  const bool has_more = settings.upstream || settings.quota.is_set();
+  out.u8(has_more ? kFormatWithMore : kFormat);
   out.u8(record.removed ? 1 : 0);
   out.u64(record.bucket.version);
   out.u64(static_cast<uint64_t>(record.bucket.created_ms));
@@ -91,7 +93,11 @@ std::string encode_bucket(const BucketRecord& record) {
   out.u8(static_cast<uint8_t>(record.bucket.settings.etag));
   out.u8(static_cast<uint8_t>(record.bucket.settings.verify));
   out.u8(record.bucket.settings.anonymous_read ? 1 : 0);
-  if (upstream) out.text(stored_upstream_json(*upstream).dump());
+  if (has_more) {
+    out.text(settings.upstream ? stored_upstream_json(*settings.upstream).dump() : "");
+    out.u64(settings.quota.bytes);
+    out.u64(settings.quota.objects);
+  }
   out.u32(crc32c(out.bytes()));
   return std::move(out).take();
 }
@@ -108,11 +114,15 @@ Result<BucketRecord> decode_bucket(std::string_view encoded) {
   const uint8_t etag = in.u8();
   const uint8_t verify = in.u8();
   record.bucket.settings.anonymous_read = in.u8() != 0;
-  const std::string upstream(format == kFormatWithUpstream ? in.text() : std::string_view());
+  std::string upstream;
+  if (format == kFormatWithMore) {
+    upstream = in.text();
+    record.bucket.settings.quota = {in.u64(), in.u64()};
+  }
   const size_t body = encoded.size() - in.left();
   const uint32_t crc = in.u32();
   if (!in.good() || in.left() != 0) return make_error(Code::kCorrupt, "bucket record: it is cut short");
-  if (format != kFormat && format != kFormatWithUpstream)
+  if (format != kFormat && format != kFormatWithMore)
     return make_error(Code::kUnsupported, "bucket record: unknown format {}", format);
   if (crc != crc32c(encoded.substr(0, body))) {
     return make_error(Code::kCorrupt, "bucket record: its checksum is wrong");
@@ -122,7 +132,7 @@ Result<BucketRecord> decode_bucket(std::string_view encoded) {
   record.bucket.settings.durability = static_cast<Durability>(durability);
   record.bucket.settings.etag = static_cast<EtagMode>(etag);
   record.bucket.settings.verify = static_cast<Compare>(verify);
-  if (format == kFormatWithUpstream) {
+  if (!upstream.empty()) {
     record.bucket.settings.upstream =
         MR_TRY(change_upstream({}, Json::parse(upstream, nullptr, false)).within("bucket record"));
   }

@@ -133,13 +133,19 @@ Result<DriveIdentity> Drive::settle_identity(const DriveOptions& options) {
     identity = DriveIdentity{make_id(), options.node_id};
     MR_TRY(write_drive_identity(path_, *identity));
   }
-  if (identity->node != options.node_id) {
-    return make_error(Code::kInvalid, "drive {}: it belongs to node {}, this is node {}", path_,
-                      identity->node, options.node_id);
-  }
   if (!options.expected_id.empty() && identity->id != options.expected_id) {
     return make_error(Code::kNotFound, "drive {}: another drive is there: {}, not {}", path_, identity->id,
                       options.expected_id);
+  }
+  if (identity->node != options.node_id) {
+    if (!options.may_adopt || !options.may_adopt(identity->id))
+      return make_error(Code::kInvalid, "drive {}: it belongs to node {}, this is node {}", path_,
+                        identity->node, options.node_id)
+          .with_hint(
+              "bring it back to that node, or empty the directory; a node takes over drives only of nodes of "
+              "its cluster that do not serve them");
+    identity->node = options.node_id;
+    MR_TRY(write_drive_identity(path_, *identity));
   }
   id_ = identity->id;
   return std::move(*identity);
@@ -374,6 +380,20 @@ Drive::Space Drive::space() {
   space_.in_place = is_in_place();
   space_us_ = now;
   return space_;
+}
+
+bool Drive::is_nearly_full(unsigned percent) {
+  constexpr uint64_t kReliefPercent = 2;
+  const Space now = space();
+  if (now.total_bytes == 0) return nearly_full_;
+  const auto share = [](uint64_t total, uint64_t of_100) { return total / 100 * of_100; };
+  const uint64_t relief = nearly_full_ ? kReliefPercent : 0;
+  const uint64_t least = std::max(share(now.total_bytes, 100 - percent), reserve_bytes_ + reserve_bytes_ / 8);
+  const bool lacks_inodes =
+      now.total_inodes != 0 &&
+      now.free_inodes < 2 * now.inode_reserve() + share(now.total_inodes, relief);
+  nearly_full_ = now.free_bytes < least + share(now.total_bytes, relief) || lacks_inodes;
+  return nearly_full_;
 }
 
 bool Drive::has_room(uint64_t bytes) {

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -36,6 +37,7 @@ enum class WriteMode : uint8_t { kDirect, kBuffered };
 struct DriveOptions {
   std::string path;
   std::string node_id;
+  std::function<bool(const std::string& drive)> may_adopt;  // see StoreOptions
   std::string expected_id;  // of a drive the node knows; empty: a directory without identity becomes a drive
   WriteMode write_mode = WriteMode::kDirect;
   uint64_t reserve_bytes = 0;
@@ -105,6 +107,9 @@ class Drive {
   Status write(rocksdb::WriteBatch& batch, Sync sync);
   // Takes the reserve again, once there is room.
   void restore_reserve() { static_cast<void>(reserve_->restore()); }
+  // Used to so many percent, or close to the reserve, and since then never some percent below it: so that a
+  // drive at the border is not now one and then the other.
+  bool is_nearly_full(unsigned percent);
   // Room for an object of this size beside the reserve; never blocks on the drive.
   bool has_room(uint64_t bytes);
   // Counts bytes of known length that are on their way.
@@ -184,6 +189,7 @@ class Drive {
   std::atomic<bool> closed_ = false;
   std::atomic<bool> needs_sweep_ = false;
   std::atomic<uint64_t> reserved_ = 0;
+  std::atomic<bool> nearly_full_ = false;
   mutable Mutex mutex_;
   std::string reason_ MR_GUARDED_BY(mutex_);
   bool draining_ MR_GUARDED_BY(mutex_) = false;  // the state to go back to after a failure

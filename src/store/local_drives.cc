@@ -45,6 +45,11 @@ Status LocalDrives::drain(const std::string& path) {
   return {};
 }
 
+Status LocalDrives::forget(const std::string& id) {
+  const MutexLock lock(parts_.core.admin);
+  return parts_.attach.forget(id);
+}
+
 Status LocalDrives::remove(const std::string& path) {
   const MutexLock lock(parts_.core.admin);
   return parts_.attach.remove(path);

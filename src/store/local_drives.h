@@ -30,6 +30,7 @@ class LocalDrives final : public Drives {
   Status add(const std::string& path, GivenUp given_up) override;
   Status drain(const std::string& path) override;
   Status remove(const std::string& path) override;
+  Status forget(const std::string& id) override;
   ScrubStatus scrub_status() override { return parts_.scrubber.status(); }
   void scrub_now() override { parts_.scrubber.now(); }
 

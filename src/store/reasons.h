@@ -13,6 +13,8 @@ inline constexpr Reason kNoSuchUpload{Code::kNotFound, "no such upload"};
 inline constexpr Reason kBucketExists{Code::kExists, "bucket exists"};
 inline constexpr Reason kBucketNotEmpty{Code::kExists, "bucket not empty"};
 inline constexpr Reason kConditionFailed{Code::kExists, "condition failed"};
+// The bucket's own limit, not the drives': no node takes more.
+inline constexpr Reason kQuotaExceeded{Code::kNoSpace, "quota exceeded"};
 inline constexpr Reason kNoSuchPart{Code::kInvalid, "no such part"};
 inline constexpr Reason kPartsOutOfOrder{Code::kInvalid, "parts out of order"};
 inline constexpr Reason kPartTooSmall{Code::kInvalid, "part too small"};

@@ -29,8 +29,8 @@ std::vector<Slices::OwnDrive> Slices::drives() const {
   std::vector<OwnDrive> drives;
   const std::shared_ptr<const DriveMap> map = core_.map();
   for (const auto& drive : map->drives)
-    drives.push_back(
-        {drive->hash(), drive->id(), drive->weight(), drive->takes_writes(), drive->is_draining()});
+    drives.push_back({drive->hash(), drive->id(), drive->weight(), drive->takes_writes(),
+                      drive->is_draining(), drive->is_nearly_full(core_.options.nearly_full_percent)});
   return drives;
 }
 

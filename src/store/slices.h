@@ -40,6 +40,7 @@ class Slices {
     double weight = 1.0;
     bool in_service = false;
     bool draining = false;
+    bool nearly_full = false;  // it is to get no new slices
   };
   std::vector<OwnDrive> drives() const;
   // Ids of drives that were taken out for good.

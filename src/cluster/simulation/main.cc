@@ -40,6 +40,9 @@ const std::vector<Scene> kScenes = {
     // The redundancy changes meanwhile.
     {{1, 2, 2}, 5, 1, 1, {{2, 2, 3}, {1, 1, 2}}},
     {{4, 2, 5}, 7, 1, 1, {{1, 2, 2}, {4, 1, 5}, {2, 4, 4}}},
+    // Drives become full, and have room again.
+    {{1, 2, 2}, 5, 2, 1, {}, 12, 40, true},
+    {{2, 1, 3}, 6, 1, 1, {{1, 2, 2}}, 12, 40, true},
 };
 
 std::string describe(const Scene& scene) {

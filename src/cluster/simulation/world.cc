@@ -131,6 +131,7 @@ void World::lead() {
                                                      : NodeState::kServing;
     if (processes_[entry.number] != entry.process) walked_.erase(entry.id);
     entry.process = processes_[entry.number];
+    for (MapDrive& drive : entry.drives) drive.full = full_.contains(drive.id);
   }
   const Calm calm = now_ > map_since_ + kQuietUs ? Calm::kQuiet : Calm::kRecent;
   const auto closable = find_closable(*maps_, walked_, calm);
@@ -143,6 +144,12 @@ void World::lead() {
 
 Node* World::pick_node() {
   return nodes_[random_.below(nodes_.size())].get();
+}
+
+void World::change_full(const Node& node) {
+  const std::vector<MapDrive> drives = node.drives();
+  const std::string& drive = drives[random_.below(drives.size())].id;
+  if (!full_.erase(drive)) full_.insert(drive);
 }
 
 void World::trouble() {
@@ -164,6 +171,7 @@ void World::trouble() {
     after(random_.below(8 * kSecond), [this, cut] { cuts_.erase(cut); });
   }
   if (!scene_.others.empty() && one_in(6)) change_redundancy();
+  if (scene_.fills && one_in(2)) change_full(*node);
   if (one_in(10) && !draining_.erase(node->number())) draining_.insert(node->number());
   if (one_in(3)) {
     Node* sleeper = pick_node();
@@ -273,6 +281,7 @@ void World::read_back() {
   const bool removed = one_in(2);  // else the lost nodes stay away, for all that the others know
   for (size_t i = 0; i < lost && removed; ++i) gone_.insert(order[i]->number());
   if (left.size() * scene_.drives < redundancy.floor) return;  // nothing is committed, so nothing can move
+  full_.clear();
   run_until(now_ + 90 * kSecond);
   check_healed(left);
   const auto differs = [&](const auto& map) { return !map->places_like(*maps_->back()); };

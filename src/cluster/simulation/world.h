@@ -31,6 +31,7 @@ struct Scene {
   std::vector<Redundancy> others = {};  // to which the bucket is changed now and then
   unsigned operations = 12;             // for each key
   uint64_t seconds = 40;                // of trouble; then everything is mended and read back
+  bool fills = false;                   // drives become full, and have room again
 };
 
 struct Outcome {
@@ -87,6 +88,7 @@ class World {
   // Of the bucket now.
   Redundancy redundancy() const { return maps_->back()->redundancy_of("b", scene_.redundancy); }
   void trouble();  // one failure, and the next one later
+  void change_full(const Node& node);
   void begin_operation(size_t key, unsigned client);
   void read_back();
   void read_all(const std::vector<Node*>& nodes, const std::vector<size_t>& keys);
@@ -110,6 +112,7 @@ class World {
   std::map<std::string, Walked> walked_;  // what nodes said
   uint64_t map_since_ = 0;
   std::set<uint32_t> draining_;  // nodes
+  std::set<std::string> full_;   // drives
   std::set<uint32_t> gone_;
   bool troubled_ = true;
   std::vector<std::vector<Operation>> histories_;
