@@ -211,6 +211,7 @@ Status Fetcher::fill_from(const Source& source, const Stretch& stretch, std::spa
   const auto request = [&](std::span<std::byte> room) -> Status {
     const auto reader = MR_TRY(net::RangedReader::open(location.store->client(), location.url,
                                                        {{stretch.offset, stretch.size}, source.etag, {}}));
+    hints_.heard(location, reader->headers());
     const uint64_t wanted = catalogue_.shards()[stretch.shard].index->shard().stored_bytes;
     if (reader->object_size().value_or(wanted) != wanted) {
       return make_error(Code::kCorrupt, "{} holds another shard: {} bytes, not {}", source.name,

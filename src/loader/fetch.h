@@ -46,7 +46,7 @@ class Fetcher {
   void stop();
   transfer::Stores& stores() { return stores_; }
   // The shard will be read soon.
-  void hint(uint32_t shard) { hints_.soon(shard); }
+  void hint(uint32_t shard, Hints::Reading reading) { hints_.soon(shard, reading); }
 
  private:
   void submit(std::function<void()> job, std::shared_ptr<Chunk> chunk);

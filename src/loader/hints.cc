@@ -12,26 +12,45 @@ Hints::Hints(const Catalogue& catalogue, transfer::Stores& stores) : catalogue_(
     thread_.start(Background::kWhenWoken, [this] { send(); });
 }
 
-void Hints::soon(uint32_t shard) {
+void Hints::soon(uint32_t shard, Reading reading) {
   if (!catalogue_.shards()[shard].sources.front().location) return;
   {
     const MutexLock lock(mutex_);
     if (waiting_.size() == kMostWaiting || std::ranges::find(named_, shard) != named_.end()) return;
-    waiting_.push_back(shard);
+    waiting_.push_back({shard, reading});
     named_.push_back(shard);
     if (named_.size() > kMostRemembered) named_.pop_front();
   }
   thread_.wake();
 }
 
-bool Hints::takes_hints(const transfer::Location& object) {
-  const auto [known, is_new] = buckets_.try_emplace(object.store->text(object.bucket, ""), false);
-  if (!is_new) return known->second;
+Hints::Bucket Hints::kind_of(const std::vector<net::HeaderField>& headers) {
+  const auto found = std::ranges::find(headers, "x-millrace-cached", &net::HeaderField::first);
+  return found == headers.end() ? Bucket::kOrdinary : Bucket::kBeforeUpstream;
+}
+
+void Hints::heard(const transfer::Location& object, const std::vector<net::HeaderField>& headers) {
+  const Bucket kind = kind_of(headers);
+  {
+    const MutexLock lock(mutex_);
+    const bool is_new = buckets_.try_emplace(object.store->text(object.bucket, ""), kind).second;
+    if (!is_new || waiting_.empty()) return;
+  }
+  thread_.wake();
+}
+
+std::optional<Hints::Bucket> Hints::find_kind(const transfer::Location& object, Reading reading) {
+  const std::string bucket = object.store->text(object.bucket, "");
+  {
+    const MutexLock lock(mutex_);
+    const auto known = buckets_.find(bucket);
+    if (known != buckets_.end()) return known->second;
+  }
+  if (reading == Reading::kFetched) return std::nullopt;
   const auto head = transfer::find_head(object);
-  if (!head || !*head) return false;
-  const auto& headers = (*head)->headers;
-  known->second = std::ranges::find(headers, "x-millrace-cached", &net::HeaderField::first) != headers.end();
-  return known->second;
+  const Bucket kind = head && *head ? kind_of((*head)->headers) : Bucket::kOrdinary;
+  const MutexLock lock(mutex_);
+  return buckets_.try_emplace(bucket, kind).first->second;
 }
 
 void Hints::name_shards(const transfer::Location& bucket, const std::vector<std::string>& keys) {
@@ -47,19 +66,27 @@ void Hints::name_shards(const transfer::Location& bucket, const std::vector<std:
 }
 
 void Hints::send() {
-  std::deque<uint32_t> shards;
+  std::deque<Waiting> shards;
   {
     const MutexLock lock(mutex_);
     shards.swap(waiting_);
   }
   std::map<std::string, std::pair<transfer::Location, std::vector<std::string>>> buckets;
-  for (const uint32_t shard : shards) {
+  std::deque<Waiting> unknown;
+  for (const Waiting& waiting : shards) {
     if (!thread_.goes_on()) return;
-    auto object = stores_.find(catalogue_.shards()[shard].sources.front().name);
-    if (!object || !takes_hints(*object)) continue;
+    auto object = stores_.find(catalogue_.shards()[waiting.shard].sources.front().name);
+    if (!object) continue;
+    const auto kind = find_kind(*object, waiting.reading);
+    if (!kind) unknown.push_back(waiting);
+    if (kind != Bucket::kBeforeUpstream) continue;
     auto& [bucket, keys] = buckets[object->store->text(object->bucket, "")];
     bucket = object->with_key("");
     keys.push_back(object->key);
+  }
+  {
+    const MutexLock lock(mutex_);
+    waiting_.insert(waiting_.begin(), unknown.begin(), unknown.end());
   }
   for (const auto& [name, bucket] : buckets) name_shards(bucket.first, bucket.second);
 }

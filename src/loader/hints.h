@@ -1,14 +1,16 @@
 // Hints: tells stores which shards will be read soon, so that a bucket in front of other storage has them
 // fetched before they are asked for.
 //
-// Whether a bucket is such a one is asked once, when its first shard is hinted at; other buckets and other
-// servers hear nothing more. A hint that fails is forgotten: the shard is fetched when it is read. One thread
-// of its own sends them, and keeps nobody waiting. soon() may be called by any thread.
+// Whether a bucket is such a one shows in the first answer that bytes come with; until then its shards wait.
+// Other buckets and other servers hear nothing. Shards that are read as streams are not fetched here: for them
+// the bucket is asked once. A hint that fails is forgotten: the shard is fetched when it is read. One thread of
+// its own sends them, and keeps nobody waiting. soon() and heard() may be called by any thread.
 #pragma once
 
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,22 +32,32 @@ class Hints {
   Hints(const Catalogue& catalogue, transfer::Stores& stores);
   ~Hints() { stop(); }
 
-  void soon(uint32_t shard);
+  // kStreamed: nobody will say heard() of its bucket.
+  enum class Reading : uint8_t { kFetched, kStreamed };
+  void soon(uint32_t shard, Reading reading);
+  // What the headers of an answer of this object's bucket show.
+  enum class Bucket : uint8_t { kOrdinary, kBeforeUpstream };
+  void heard(const transfer::Location& object, const std::vector<net::HeaderField>& headers);
   // The stores' lifeline is cut first.
   void stop() { thread_.stop(); }
 
  private:
   void send();
-  // Whether the bucket of the object is in front of other storage.
-  bool takes_hints(const transfer::Location& object);
+  struct Waiting {
+    uint32_t shard = 0;
+    Reading reading = Reading::kFetched;
+  };
+  static Bucket kind_of(const std::vector<net::HeaderField>& headers);
+  // Nothing: that is not known yet.
+  std::optional<Bucket> find_kind(const transfer::Location& object, Reading reading);
   static void name_shards(const transfer::Location& bucket, const std::vector<std::string>& keys);
 
   const Catalogue& catalogue_;
   transfer::Stores& stores_;
   Mutex mutex_;
-  std::deque<uint32_t> waiting_ MR_GUARDED_BY(mutex_);
+  std::deque<Waiting> waiting_ MR_GUARDED_BY(mutex_);
   std::deque<uint32_t> named_ MR_GUARDED_BY(mutex_);
-  std::map<std::string, bool> buckets_;  // of the thread
+  std::map<std::string, Bucket> buckets_ MR_GUARDED_BY(mutex_);
   Background thread_;
 };
 

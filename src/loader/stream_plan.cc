@@ -48,7 +48,7 @@ StreamPlan::StreamPlan(const Catalogue& catalogue, const Recipe& recipe, const P
 void StreamPlan::hint_behind(size_t input) {
   constexpr size_t kAhead = 4;
   for (; hinted_ < std::min(shards_.size(), input + 1 + kAhead); ++hinted_)
-    supply_.fetcher.hint(shards_[hinted_]);
+    supply_.fetcher.hint(shards_[hinted_], Hints::Reading::kStreamed);
 }
 
 Result<bool> StreamPlan::add_sample(BatchPlan& plan) {
