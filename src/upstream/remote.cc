@@ -15,6 +15,7 @@ namespace {
 // The one who reads waits meanwhile; what the upstream does not answer twice it does not answer soon.
 constexpr int kAttempts = 3;
 constexpr int64_t kConnectMs = 5'000;
+constexpr std::string_view kLastCharacter = "\xf4\x8f\xbf\xbf";  // U+10FFFF
 constexpr uint64_t kMostIndexBytes = 256 << 20;
 constexpr size_t kMaxKeptHeader = 2048;
 constexpr size_t kMaxKeptHeaders = 8192;
@@ -129,6 +130,16 @@ void add_tagging(std::vector<net::HeaderField>& headers, const std::vector<store
   if (!text.empty()) headers.emplace_back("x-amz-tagging", std::move(text));
 }
 
+bool leaves_its_path(std::string_view key) {
+  while (true) {
+    const size_t slash = key.find('/');
+    const std::string_view name = key.substr(0, slash);
+    if (name == "." || name == "..") return true;
+    if (slash == std::string_view::npos) return false;
+    key.remove_prefix(slash + 1);
+  }
+}
+
 RemoteHead read_remote_head(const transfer::ObjectHead& head, Etags etags) {
   RemoteHead read;
   read.size = head.size.value_or(0);
@@ -207,6 +218,8 @@ Error Remote::told(Error error) const {
 }
 
 Result<std::optional<RemoteHead>> Remote::find_head(const std::string& key, Patience patience) {
+  // Nobody who may read the bucket may read the rest of that server.
+  if (!is_store_ && leaves_its_path(key)) return std::optional<RemoteHead>();
   auto found = transfer::find_head(location(key, patience));
   if (!found) return told(found.take_error());
   if (!*found) return std::optional<RemoteHead>();
@@ -240,6 +253,9 @@ Result<transfer::ListedPage> Remote::list(const store::ListOptions& options) {
   page.delimiter = options.delimiter;
   page.limit = options.limit;
   if (!options.after.empty()) page.after = prefix_ + options.after;
+  // Behind a common prefix means behind all keys that begin so: S3 servers would give it once more.
+  const bool is_prefix = !options.delimiter.empty() && options.after.ends_with(options.delimiter);
+  if (is_prefix) page.after += kLastCharacter;
   auto listed = transfer::list_page(location(options.prefix), page);
   if (!listed) {
     Error error = listed.take_error();

@@ -43,6 +43,9 @@ RemoteHead read_remote_head(const transfer::ObjectHead& head, Etags etags);
 // The header by which tags go with an object; nothing where there are none.
 void add_tagging(std::vector<net::HeaderField>& headers, const std::vector<store::NameValue>& tags);
 
+// Whether a web server would look for the key outside of the address that it is appended to: "a/../../b".
+bool leaves_its_path(std::string_view key);
+
 // kShort: of a question whose answer one can do without.
 enum class Patience : uint8_t { kUsual, kShort };
 

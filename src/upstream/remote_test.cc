@@ -80,6 +80,13 @@ TEST(RemoteTest, NamesTheUpstreamAndTheNextStepInEveryError) {
   EXPECT_TRUE(remote->told(make_error(Code::kDenied, "x")).is(store::kUpstreamRefused));
 }
 
+TEST(RemoteTest, KnowsKeysThatWouldLeaveThePathOfAWebServer) {
+  for (const char* key : {"..", "../a", "a/..", "a/../../b", ".", "./a", "a/./b"})
+    EXPECT_TRUE(leaves_its_path(key)) << key;
+  for (const char* key : {"a", "a/b", "...", "a..b", ".a", "a/.b", "a/", "/a"})
+    EXPECT_FALSE(leaves_its_path(key)) << key;
+}
+
 TEST(RemoteObjectTest, ShowsAStrongEtagAsItIsAndNoOther) {
   EXPECT_EQ(shown_etag(head_of({{"etag", "\"abc\""}})), "abc");
   const std::string weak = shown_etag(head_of({{"etag", "W/\"abc\""}}));

@@ -159,6 +159,15 @@ def test_what_the_upstream_does_not_have_is_missing_and_names_it(upstream, node)
     assert upstream.url.encode() in answer.body
 
 
+def test_a_key_does_not_lead_out_of_the_upstreams_path(upstream, node):
+    upstream.put("secret", b"not below the path")
+    upstream.put("public/object", b"below the path")
+    give_upstream(node, "cache", upstream.url + "/public")
+    assert node.get("/cache/object").body == b"below the path"
+    for key in ("../secret", "%2e%2e/secret", "a/../../secret"):
+        assert node.get(f"/cache/{key}").status == 404
+
+
 def test_a_redirect_is_followed(upstream, node):
     upstream.put("object", b"behind a redirect" * 5000)
     give_upstream(node, "cache", upstream.url + "/moved")

@@ -97,6 +97,20 @@ def test_pages_of_a_list_lack_nothing(origin, node):
     assert sum(pages, []) == names and [len(page) for page in pages] == [7, 7, 7, 4]
 
 
+def test_pages_with_common_prefixes_name_each_once(origin, node):
+    for name in ("a/1", "a/2", "b/1", "c"):
+        assert origin.put(f"/data/{name}", b"x").status == 200
+    give_upstream(node, "cache", "s3://data", endpoint=origin.url)
+    found, token = [], ""
+    while True:
+        text = node.ask("GET", f"/cache?list-type=2&max-keys=1&delimiter=/{token}").body.decode()
+        found += re.findall("<Key>(.*?)</Key>", text) + re.findall("<CommonPrefixes><Prefix>(.*?)</Prefix>", re.sub(r"\s", "", text))
+        if "<IsTruncated>true" not in text:
+            break
+        token = "&continuation-token=" + text.split("<NextContinuationToken>")[1].split("<")[0]
+    assert found == ["a/", "b/", "c"]
+
+
 def test_without_the_upstream_a_list_is_an_error_that_names_it(origin, node):
     assert origin.put("/data/here", b"stored").status == 200
     give_upstream(node, "cache", "s3://data", endpoint=origin.url)
