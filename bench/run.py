@@ -22,6 +22,7 @@ import io
 import time
 
 import cluster
+import cluster_latency
 import cluster_recovery
 import cluster_scale
 import exchange
@@ -29,6 +30,7 @@ import http_client
 import loader
 import store_get
 import store_put
+import upstream
 import verdicts
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -330,6 +332,10 @@ def bench_http_client_https(table):
     http_client.run(table, https=True)
 
 
+def bench_upstream(table):
+    upstream.run(table)
+
+
 def bench_put(table):
     store_put.put_large(table)
 
@@ -364,6 +370,10 @@ def bench_cluster_scale(table):
 
 def bench_cluster_recovery(table):
     cluster_recovery.run(table)
+
+
+def bench_cluster_latency(table):
+    cluster_latency.run(table)
 
 
 def bench_million(table):

@@ -93,6 +93,7 @@ void add_manual(CLI::App& app, Shell& shell);
 void add_mb(CLI::App& app, Shell& shell);
 void add_plan(CLI::App& app, Shell& shell);
 void add_pls(CLI::App& app, Shell& shell);
+void add_prefetch(CLI::App& app, Shell& shell);
 void add_put(CLI::App& app, Shell& shell);
 void add_rb(CLI::App& app, Shell& shell);
 void add_rm(CLI::App& app, Shell& shell);

@@ -13,6 +13,7 @@ namespace {
 struct DriveFlags {
   std::string endpoint;
   std::string path;
+  bool take_back = false;
 };
 
 void show(Shell& shell, const Json& answer) {
@@ -48,8 +49,9 @@ Status change(Shell& shell, const DriveFlags& flags, const std::string& action) 
     say_step(shell, action + " the drive", path);
     return {};
   }
-  show(shell,
-       MR_TRY(administer(shell, flags.endpoint, "POST", "drives", {{"action", action}, {"path", path}})));
+  Json asked = {{"action", action}, {"path", path}};
+  if (flags.take_back) asked["take_back"] = true;
+  show(shell, MR_TRY(administer(shell, flags.endpoint, "POST", "drives", asked)));
   return {};
 }
 
@@ -72,6 +74,9 @@ void add_drives(CLI::App& app, Shell& shell) {
           ->required();
       add_dry_run(*verb, shell);
     }
+    if (name == "add")
+      verb->add_flag("--take-back", flags->take_back,
+                     "Also a drive that was removed while it was missing: what was deleted since may come back");
     verb->callback([&shell, flags, name] {
       shell.action = [&shell, flags, name] {
         return name == "list" ? list(shell, *flags) : change(shell, *flags, name);

@@ -17,6 +17,7 @@ struct LsFlags {
   bool recursive = false;
   bool names_only = false;
   bool incomplete = false;
+  bool cached = false;
 };
 
 std::string when(int64_t wall) {
@@ -28,14 +29,19 @@ std::string when(int64_t wall) {
 
 void print_object(const Shell& shell, const LsFlags& flags, const transfer::ObjectSummary& object) {
   if (shell.json) {
-    Shell::print({{"key", object.key},
-                  {"size", object.size},
-                  {"etag", object.etag},
-                  {"modified", format_iso_date(object.modified_ms)}});
+    Json json = {{"key", object.key},
+                 {"size", object.size},
+                 {"etag", object.etag},
+                 {"modified", format_iso_date(object.modified_ms)}};
+    if (object.is_cached) json["cached"] = *object.is_cached;
+    Shell::print(json);
   } else if (flags.names_only) {
     fmt::print("{}\n", printable(object.key));
   } else {
-    fmt::print("{:>10}  {}  {}\n", format_bytes(object.size), when(object.modified_ms),
+    const std::string_view cached = !flags.cached                      ? ""
+                                    : object.is_cached.value_or(false) ? "  cached"
+                                                                       : "        ";
+    fmt::print("{:>10}  {}{}  {}\n", format_bytes(object.size), when(object.modified_ms), cached,
                printable(object.key));
   }
 }
@@ -46,7 +52,8 @@ void print_prefix(const Shell& shell, const LsFlags& flags, const std::string& p
   } else if (flags.names_only) {
     fmt::print("{}\n", printable(prefix));
   } else {
-    fmt::print("{:>10}  {:19}  {}\n", "", "", paint(Stream::kOutput, Colour::kBlue, printable(prefix)));
+    fmt::print("{:>10}  {:{}}  {}\n", "", "", flags.cached ? 27 : 19,
+               paint(Stream::kOutput, Colour::kBlue, printable(prefix)));
   }
 }
 
@@ -144,6 +151,8 @@ void add_ls(CLI::App& app, Shell& shell) {
       ->type_name("URL");
   verb->add_flag("-r,--recursive", flags->recursive, "All levels, not one");
   verb->add_flag("--names", flags->names_only, "Names only");
+  verb->add_flag("--cached", flags->cached,
+                 "Also says of each object of a bucket in front of other storage whether it is stored here");
   verb->add_flag("--incomplete", flags->incomplete,
                  "Uploads in parts that were begun and not completed, instead of objects");
   verb->footer(
@@ -151,6 +160,7 @@ void add_ls(CLI::App& app, Shell& shell) {
       "  millrace ls\n"
       "  millrace ls http://store:9400/\n"
       "  millrace ls mr://imagenet/train/\n"
+      "  millrace ls --cached mr://imagenet\n"
       "  millrace ls --incomplete mr://imagenet\n"
       "  millrace ls --names 'mr://imagenet/train-*.tar' | wc -l");
   verb->callback([&shell, flags] { shell.action = [&shell, flags] { return run(shell, *flags); }; });

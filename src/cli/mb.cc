@@ -7,6 +7,7 @@
 #include "base/units.h"
 #include "cli/copying.h"
 #include "cli/remote.h"
+#include "cli/upstream_flags.h"
 #include "store/bucket_json.h"
 
 namespace millrace::cli {
@@ -103,6 +104,7 @@ struct BucketFlags {
   std::string etag;
   std::string verify;
   std::string anonymous_read;
+  UpstreamFlags upstream;
   std::string endpoint;
 };
 
@@ -161,6 +163,8 @@ Status change(Shell& shell, const BucketFlags& flags) {
   if (!flags.etag.empty()) settings["etag"] = flags.etag;
   if (!flags.verify.empty()) settings["verify"] = flags.verify;
   if (!flags.anonymous_read.empty()) settings["anonymous_read"] = flags.anonymous_read == "on";
+  Json upstream = MR_TRY(flags.upstream.settings(shell));
+  if (!upstream.is_null()) settings["upstream"] = std::move(upstream);
   const bool all = flags.address.empty();
   if (all && !settings.empty()) {
     return make_error(Code::kInvalid, "settings are changed of one bucket at a time")
@@ -179,7 +183,7 @@ Status change(Shell& shell, const BucketFlags& flags) {
     answer = Json(*found);
   }
   if (!settings.empty() && shell.dry_run) {
-    say_step(shell, "change", bucket.bucket, settings.dump());
+    say_step(shell, "change", bucket.bucket, without_secrets(settings).dump());
     return {};
   }
   if (!settings.empty())
@@ -194,7 +198,7 @@ Status change(Shell& shell, const BucketFlags& flags) {
                one.at("name").get<std::string>(), one.at("durability").get<std::string>(),
                one.at("etag").get<std::string>(), one.at("verify").get<std::string>(),
                one.at("anonymous_read").get<bool>() ? "on" : "off", one.at("redundancy").get<std::string>(),
-               one.at("floor").get<unsigned>(), quota_text(one));
+               one.at("floor").get<unsigned>(), quota_text(one), upstream_text(one));
   }
   return {};
 }
@@ -237,6 +241,7 @@ void add_bucket(CLI::App& app, Shell& shell) {
       ->type_name("on|off");
   flags->redundancy.add_to(*verb);
   flags->quota.add_to(*verb);
+  flags->upstream.add_to(*verb);
   verb->add_option("--endpoint", flags->endpoint,
                    "The node; default MILLRACE_ENDPOINT or http://127.0.0.1:9400")
       ->type_name("URL");
@@ -244,7 +249,8 @@ void add_bucket(CLI::App& app, Shell& shell) {
   verb->footer(
       "Examples:\n  millrace bucket\n  millrace bucket train --anonymous-read on\n  millrace bucket scratch "
       "--durability os --etag fast\n  millrace bucket train --redundancy copies=3 --floor 2\n"
-      "  millrace bucket train --quota 10GB --quota-objects 100000\n  millrace bucket train --quota none");
+      "  millrace bucket train --quota 10GB --quota-objects 100000\n  millrace bucket train --quota none\n"
+      "  millrace bucket train --upstream s3://imagenet/train --keys ~/.aws/credentials --check 3600");
   verb->callback([&shell, flags] { shell.action = [&shell, flags] { return change(shell, *flags); }; });
 }
 

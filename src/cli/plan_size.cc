@@ -133,6 +133,10 @@ Status run(Shell& shell, const SizeFlags& flags) {
   if (!shell.json) print_sizes(request, sizes);
   if (sizes.size() == 1 && !explain(request, sizes[0]).empty()) shell.say(explain(request, sizes[0]));
   if (flags.output.empty()) return {};
+  if (shell.dry_run) {
+    shell.say(fmt::format("would write the plan to {}", flags.output));
+    return {};
+  }
   MR_TRY(write_file_atomically(flags.output, plan::plan_text(request, sizes[0])));
   shell.say(fmt::format("the plan is in {}: millrace plan check {}", flags.output, flags.output));
   return {};
@@ -174,6 +178,7 @@ void add_plan_size(CLI::App& plan, Shell& shell) {
   add_bytes(*verb, "--dataset", flags->dataset, "What the drives must hold");
   verb->add_option("--redundancy", flags->redundancy, "none, copies=2 or ec=8+2")->capture_default_str();
   verb->add_option("-o,--output", flags->output, "Write the result as a plan")->type_name("FILE");
+  add_dry_run(*verb, shell);
   verb->footer(
       "Examples:\n"
       "  millrace plan size --gpus 16 --gpu-rate 200MB/s --dataset 100TB\n"

@@ -3,6 +3,7 @@
 
 #include "exchange/local_ranks.h"
 #include "exchange/mpi_group.h"
+#include "exchange/sample_store.h"
 
 namespace millrace::cli {
 
@@ -50,6 +51,46 @@ Result<exchange::ExchangeOptions> PlsPlanFlags::options() const {
 
 std::string hex(uint64_t value) {
   return fmt::format("{:016x}", value);
+}
+
+Result<exchange::Ranks> read_residents(const std::string& root) {
+  const uint32_t there = exchange::count_stores(root);
+  if (there == 0)
+    return make_error(Code::kNotFound, "{}: there are no sample stores", root)
+        .with_hint("make them with millrace pls ingest");
+  exchange::Ranks ranks;
+  uint64_t found = 0;
+  uint64_t samples = 0;
+  for (uint32_t rank = 0; rank < there; ++rank) {
+    const auto manifest = MR_TRY(exchange::read_current(exchange::rank_directory(root, rank)));
+    ranks.push_back(manifest.residents());
+    found += manifest.records.size();
+    samples = manifest.samples;
+  }
+  if (found == samples) return ranks;
+  return make_error(Code::kInvalid, "{}: {} stores hold {} of {} samples", root, there, found, samples)
+      .with_hint("bring all rank-* directories below one root; millrace pls verify says what is wrong");
+}
+
+Result<NextEpoch> view_next(const exchange::Ranks& ranks, const std::string& root,
+                            const exchange::ExchangeOptions& options) {
+  NextEpoch next;
+  if (!root.empty()) {
+    const auto manifest = MR_TRY(exchange::read_current(exchange::rank_directory(root, 0)));
+    next.view.epoch = manifest.epoch;
+    next.exchanges = manifest.exchanges();
+  }
+  uint32_t classes = 0;
+  for (const auto& residents : ranks) {
+    next.view.sizes.push_back(residents.size());
+    for (const exchange::Resident& one : residents) {
+      if (one.label != exchange::kNoLabel) classes = std::max(classes, one.label + 1);
+    }
+  }
+  for (const auto& residents : ranks)
+    next.view.labels.push_back(exchange::count_labels(residents, classes));
+  next.view.fraction = options.fraction.at(next.exchanges, exchange::measure_balance(next.view.labels));
+  return next;
 }
 
 Status run_on_ranks(uint32_t ranks, const std::function<Status(exchange::Group&)>& work) {

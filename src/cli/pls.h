@@ -7,6 +7,7 @@
 #include "cli/common.h"
 #include "exchange/exchange.h"
 #include "exchange/group.h"
+#include "exchange/simulate.h"
 
 namespace millrace::cli {
 
@@ -27,6 +28,17 @@ struct PlsPlanFlags {
 };
 
 std::string hex(uint64_t value);
+
+// What the ranks hold whose stores are all below this root.
+Result<exchange::Ranks> read_residents(const std::string& root);
+// What every rank will know at the start of the next exchange.
+struct NextEpoch {
+  exchange::EpochView view;
+  uint64_t exchanges = 0;  // before it
+};
+// Without a root nothing was exchanged yet.
+Result<NextEpoch> view_next(const exchange::Ranks& ranks, const std::string& root,
+                            const exchange::ExchangeOptions& options);
 
 // Runs `work` for every rank: those that mpirun started, else as threads of this process, one per store of
 // the root. What it gives is rank 0's; under mpirun only rank 0 prints.

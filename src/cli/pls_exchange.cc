@@ -85,8 +85,75 @@ Status redeal_for_mpirun(const ExchangeFlags& flags, const exchange::ExchangeOpt
   return exchange::vote(*group, dealt, {uint64_t{86'400'000}, "dealing the samples anew"});
 }
 
+// How many samples leave each rank.
+struct Leavers {
+  uint64_t all = 0;
+  uint64_t most = 0;
+  uint64_t samples = 0;
+
+  void add(uint64_t sent, uint64_t held) {
+    all += sent;
+    most = std::max(most, sent);
+    samples += held;
+  }
+};
+
+Status refuse_mpirun() {
+  if (!exchange::started_by_mpirun()) return {};
+  return make_error(Code::kInvalid, "--dry-run looks at the stores of all ranks, in one process")
+      .with_hint("start it without mpirun, where all stores are below one root");
+}
+
+Status foresee_exchange(Shell& shell, const ExchangeFlags& flags,
+                        const exchange::ExchangeOptions& options) {
+  MR_TRY(refuse_mpirun());
+  const exchange::Ranks ranks = MR_TRY(read_residents(flags.root));
+  const auto [view, exchanges] = MR_TRY(view_next(ranks, flags.root, options));
+  const exchange::Planner planner(options.plan, view);
+  Leavers leavers;
+  for (uint32_t rank = 0; rank < ranks.size(); ++rank)
+    leavers.add(MR_TRY(planner.plan(rank, ranks[rank])).sent(), ranks[rank].size());
+  if (shell.json) {
+    Shell::print({{"dry_run", true},
+                  {"epoch", exchanges},
+                  {"epochs", flags.epochs},
+                  {"fraction", view.fraction},
+                  {"moved", leavers.all},
+                  {"most_sent", leavers.most},
+                  {"samples", leavers.samples}});
+    return {};
+  }
+  shell.say(fmt::format(
+      "would exchange {} epoch{}: in the first, epoch {}, {} of {} samples change their rank, and no rank "
+      "sends more than {}",
+      flags.epochs, flags.epochs == 1 ? "" : "s", exchanges, format_count(leavers.all),
+      format_count(leavers.samples), format_count(leavers.most)));
+  return {};
+}
+
+Status foresee_redeal(Shell& shell, const ExchangeFlags& flags) {
+  const exchange::Ranks ranks = MR_TRY(read_residents(flags.root));
+  std::vector<uint64_t> sizes(std::max<size_t>(ranks.size(), flags.ranks));
+  for (size_t rank = 0; rank < ranks.size(); ++rank) sizes[rank] = ranks[rank].size();
+  Leavers leavers;
+  for (uint32_t rank = 0; rank < sizes.size(); ++rank)
+    leavers.add(exchange::plan_redeal(rank, sizes, flags.ranks).sent(), sizes[rank]);
+  if (shell.json) {
+    Shell::print({{"dry_run", true},
+                  {"ranks", flags.ranks},
+                  {"moved", leavers.all},
+                  {"samples", leavers.samples}});
+    return {};
+  }
+  shell.say(fmt::format("would deal {} samples of {} rank{} to {}: {} of them change their rank",
+                        format_count(leavers.samples), ranks.size(), ranks.size() == 1 ? "" : "s",
+                        flags.ranks, format_count(leavers.all)));
+  return {};
+}
+
 Status run(Shell& shell, const ExchangeFlags& flags) {
   const exchange::ExchangeOptions options = MR_TRY(flags.plan.options());
+  if (shell.dry_run) return foresee_exchange(shell, flags, options);
   if (flags.redeal) MR_TRY(redeal_for_mpirun(flags, options));
   const uint32_t ranks = MR_TRY(stores_below(flags.root));
   return run_on_ranks(ranks, [&](exchange::Group& group) -> Status {
@@ -111,6 +178,7 @@ Status redeal(Shell& shell, const ExchangeFlags& flags) {
     return make_error(Code::kInvalid, "one process deals the samples of all ranks anew")
         .with_hint("start it without mpirun, where all stores are below one root");
   }
+  if (shell.dry_run) return foresee_redeal(shell, flags);
   MR_TRY(exchange::redeal_stores(flags.root, flags.ranks, options));
   if (shell.json) {
     Shell::print({{"ranks", flags.ranks}});
@@ -133,6 +201,7 @@ void add_pls_exchange(CLI::App& pls, Shell& shell) {
   verb->add_flag(
       "--redeal", flags->redeal,
       "Deal the samples to the ranks that mpirun started, where another number of ranks holds them");
+  add_dry_run(*verb, shell);
   verb->footer(
       "Under mpirun every rank exchanges its own store; otherwise this process does all of them. Started "
       "again after a\n"
@@ -154,6 +223,7 @@ void add_pls_redeal(CLI::App& pls, Shell& shell) {
       ->required()
       ->check(at_least_one());
   flags->plan.add_engine_to(*verb);
+  add_dry_run(*verb, shell);
   verb->footer("Example:\n  millrace pls redeal /local/pls --ranks 6");
   verb->callback([&shell, flags] { shell.action = [&shell, flags] { return redeal(shell, *flags); }; });
 }

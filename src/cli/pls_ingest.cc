@@ -128,10 +128,34 @@ void report(Shell& shell, const IngestFlags& flags, uint32_t rank, size_t ranks,
                      "count", taken.passed_over);
 }
 
+// Who would get how many samples. One rank looks and tells.
+Status foresee(Shell& shell, const IngestFlags& flags, const exchange::IngestOptions& options) {
+  const auto source = MR_TRY(open_source(shell, flags, options.classes));
+  std::vector<uint64_t> samples(options.deal.ranks);
+  for (const uint32_t owner : exchange::deal_samples(options.deal, source->per_shard())) ++samples[owner];
+  if (shell.json) {
+    Shell::print({{"dry_run", true},
+                  {"ranks", options.deal.ranks},
+                  {"samples", source->samples()},
+                  {"per_rank", samples},
+                  {"passed_over", source->passed_over()}});
+    return {};
+  }
+  const auto [least, most] = std::ranges::minmax(samples);
+  shell.say(fmt::format("would take {} samples into the stores of {} ranks below {}: {} to {} each",
+                        format_count(source->samples()), options.deal.ranks, flags.root, format_count(least),
+                        format_count(most)));
+  return {};
+}
+
 Status run(Shell& shell, const IngestFlags& flags) {
   Taken taken;
   const auto group = MR_TRY(exchange::open_group());
   const exchange::IngestOptions options = MR_TRY(options_of(flags, *group));
+  if (shell.dry_run) {
+    const Status told = group->rank() == 0 ? foresee(shell, flags, options) : Status();
+    return exchange::vote(*group, told, {uint64_t{86'400'000}, "looking at the samples"});
+  }
   const auto take_in = [&]() -> Status {
     const auto bar = group->rank() == 0 ? shell.bar("taking in") : nullptr;
     const auto source = MR_TRY(open_source(shell, flags, options.classes));
@@ -197,6 +221,7 @@ void add_pls_ingest(CLI::App& pls, Shell& shell) {
       ->type_name("FILE");
   flags->label = verb->add_option("--label", flags->options.label_field, "The field that is the label")
                      ->capture_default_str();
+  add_dry_run(*verb, shell);
   add_bytes(*verb, "--segment", flags->options.segment_bytes, "Size of a segment (default 64MiB)");
   verb->footer(
       "Examples:\n"

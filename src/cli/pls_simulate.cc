@@ -3,9 +3,7 @@
 
 #include "base/units.h"
 #include "cli/pls.h"
-#include "exchange/local_ranks.h"
 #include "exchange/mixing.h"
-#include "exchange/sample_store.h"
 #include "exchange/simulate.h"
 
 namespace millrace::cli {
@@ -45,24 +43,7 @@ void add_flags(CLI::App& verb, SimulateFlags& flags) {
 
 Result<exchange::Ranks> make_ranks(const SimulateFlags& flags) {
   exchange::Ranks ranks;
-  if (!flags.root.empty()) {
-    const uint32_t there = exchange::count_stores(flags.root);
-    if (there == 0)
-      return make_error(Code::kNotFound, "{}: there are no sample stores", flags.root)
-          .with_hint("make them with millrace pls ingest");
-    uint64_t found = 0;
-    uint64_t samples = 0;
-    for (uint32_t rank = 0; rank < there; ++rank) {
-      const auto manifest = MR_TRY(exchange::read_current(exchange::rank_directory(flags.root, rank)));
-      ranks.push_back(manifest.residents());
-      found += manifest.records.size();
-      samples = manifest.samples;
-    }
-    if (found == samples) return ranks;
-    return make_error(Code::kInvalid, "{}: {} stores hold {} of {} samples", flags.root, there, found,
-                      samples)
-        .with_hint("bring all rank-* directories below one root; millrace pls verify says what is wrong");
-  }
+  if (!flags.root.empty()) return read_residents(flags.root);
   if (flags.ranks > exchange::kMaxRanks || flags.ranks > flags.samples)
     return make_error(Code::kInvalid, "{} samples cannot be dealt to {} ranks", flags.samples, flags.ranks);
   exchange::Deal deal;
@@ -150,22 +131,7 @@ Status simulate(Shell& shell, const SimulateFlags& flags) {
 Status plan(Shell& shell, const SimulateFlags& flags) {
   const exchange::ExchangeOptions options = MR_TRY(flags.plan.options());
   const exchange::Ranks ranks = MR_TRY(make_ranks(flags));
-  exchange::EpochView view;
-  uint64_t exchanges = 0;
-  if (!flags.root.empty()) {
-    const auto manifest = MR_TRY(exchange::read_current(exchange::rank_directory(flags.root, 0)));
-    view.epoch = manifest.epoch;
-    exchanges = manifest.exchanges();
-  }
-  uint32_t classes = 0;
-  for (const auto& residents : ranks) {
-    view.sizes.push_back(residents.size());
-    for (const exchange::Resident& one : residents) {
-      if (one.label != exchange::kNoLabel) classes = std::max(classes, one.label + 1);
-    }
-  }
-  for (const auto& residents : ranks) view.labels.push_back(exchange::count_labels(residents, classes));
-  view.fraction = options.fraction.at(exchanges, exchange::measure_balance(view.labels));
+  const auto [view, exchanges] = MR_TRY(view_next(ranks, flags.root, options));
   const exchange::Planner planner(options.plan, view);
   const auto first = static_cast<uint32_t>(std::max<int64_t>(flags.rank, 0));
   const auto last = flags.rank < 0 ? static_cast<uint32_t>(ranks.size()) : first + 1;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/fault.h"
 #include "cluster/reasons.h"
 #include "cluster/slice_repair.h"
 #include "cluster/slice_sweep.h"
@@ -38,7 +39,11 @@ void Cluster::start_repairing(Log& log) {
   sweep_->start();
 }
 
-void Cluster::start_walking(const WalkerOptions& options, const MenderOptions& mending) {
+void Cluster::start_walking(const WalkerOptions& options, const Healing& healing) {
+  heal_pace_.set_share(healing.share);
+  MenderOptions mending;
+  mending.grace_us = healing.grace_us;
+  mending.rest_us = [this](uint64_t took_us) { return heal_pace_.rest_us(took_us); };
   around_.strand.post([this, options, mending] {
     protocol_.mender().set_builder(builder_, mending);
     protocol_.mender().adopt_map();
@@ -188,6 +193,7 @@ void Cluster::drop(ObjectName name, store::Spread spread) {
 Result<store::Spread> Cluster::choose_spread(const ObjectName& name, Requester::Size size) const {
   store::Spread spread = MR_TRY(protocol_.requester().choose_spread(name, size));
   spread.write_id = net::random_bytes(store::kWriteIdBytes);
+  if (broken("mixed-writes")) spread.write_id.assign(store::kWriteIdBytes, 'x');
   return spread;
 }
 

@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/workers.h"
 #include "cluster/answer_times.h"
+#include "cluster/heal_pace.h"
 #include "cluster/message.h"
 #include "cluster/peers.h"
 #include "cluster/protocol.h"
@@ -72,8 +73,12 @@ class Cluster {
   void drop(ObjectName name, store::Spread spread);
   Result<store::Spread> choose_spread(const ObjectName& name, Requester::Size size) const;
 
-  // Begins to heal, move and tidy.
-  void start_walking(const WalkerOptions& options, const MenderOptions& mending);
+  // Begins to heal, move and tidy. A drive that is away is waited for; `share`: of the time, for making slices.
+  struct Healing {
+    uint64_t grace_us = MenderOptions().grace_us;
+    double share = 1.0;
+  };
+  void start_walking(const WalkerOptions& options, const Healing& healing);
   // Begins to make slices again that are found damaged, and to remove those of earlier runs that nobody
   // needs. Before start_walking().
   void start_repairing(Log& log);
@@ -96,6 +101,8 @@ class Cluster {
   store::Slices& slices() { return slices_; }
   Workers& workers() { return workers_; }
   ReadCounts& read_counts() { return read_counts_; }
+  // Whoever serves clients notes them; whoever makes slices asks.
+  HealPace& heal_pace() { return heal_pace_; }
   // For bytes on their way.
   Blocks& blocks() { return blocks_; }
   // Shared: the last answer to a PUT may be let go after this.
@@ -125,6 +132,7 @@ class Cluster {
   Blocks blocks_;
   const std::function<Status()> refresh_;
   ReadCounts read_counts_;
+  HealPace heal_pace_;
   std::atomic<size_t> mends_ = 0;  // that ask_to_mend() began and that were not answered
   const std::shared_ptr<Budget> cell_memory_ = std::make_shared<Budget>(128 << 20);
   const std::shared_ptr<Budget> read_memory_ = std::make_shared<Budget>(256 << 20);

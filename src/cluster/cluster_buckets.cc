@@ -20,7 +20,7 @@ const std::string kRemoved = "removed/";
 std::string encode(const store::Bucket& bucket) {
   Json json = {{"created_ms", bucket.created_ms}, {"since_epoch", bucket.settings.redundancy.since}};
   if (bucket.closing) json["closing"] = true;
-  json.update(store::settings_json(bucket.settings));
+  json.update(store::stored_settings_json(bucket.settings));
   return json.dump();
 }
 

@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/fault.h"
 #include "cluster/listed_elsewhere.h"
 #include "cluster/merge_lists.h"
 #include "cluster/places.h"
@@ -28,6 +29,7 @@ struct Batch {
 
 // Error where a write may be known to none of the drives that were heard.
 Status check_complete(Cluster& cluster, const std::string& bucket, const std::set<DriveId>& heard) {
+  if (broken("list-without-node")) return {};
   const auto maps = cluster.membership().maps();
   for (const auto& map : *maps) {
     const Redundancy whole = MR_TRY(redundancy_in(*map, bucket, cluster.membership()));

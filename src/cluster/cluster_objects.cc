@@ -163,6 +163,7 @@ store::ObjectPointer ClusterObjects::find(std::string_view, std::string_view) {
 }
 
 void ClusterObjects::get(const std::string& bucket, const std::string& key, Done<store::ObjectPointer> done) {
+  cluster_.heal_pace().note_client();
   if (buckets_.find(bucket) == nullptr) return done(store::no_such_bucket(bucket));
   get_object({bucket, key}, std::move(done));
 }
@@ -315,6 +316,7 @@ void ClusterObjects::shard_index(store::ObjectPointer object, Done<std::shared_p
 }
 
 void ClusterObjects::list(const std::string& bucket, store::ListOptions options, Done<store::ListPage> done) {
+  cluster_.heal_pace().note_client();
   if (buckets_.find(bucket) == nullptr) return done(store::no_such_bucket(bucket));
   store::run_on<store::ListPage>(
       callers_,
@@ -323,6 +325,7 @@ void ClusterObjects::list(const std::string& bucket, store::ListOptions options,
 }
 
 Result<std::unique_ptr<store::Writer>> ClusterObjects::put(store::PutOptions options) {
+  cluster_.heal_pace().note_client();
   MR_TRY(store::check_key(options.key));
   if (buckets_.find(options.bucket) == nullptr) return store::no_such_bucket(options.bucket);
   if (options.size && *options.size > store::kMaxObjectBytes) {
@@ -362,6 +365,7 @@ void ClusterObjects::create_upload(store::PutOptions options, Done<std::string> 
 }
 
 Result<std::unique_ptr<store::Writer>> ClusterObjects::put_part(store::PartOptions options) {
+  cluster_.heal_pace().note_client();
   if (options.number < 1 || options.number > store::kMaxParts) {
     return make_error(Code::kInvalid, "part number {}: it must be 1 to {}", options.number, store::kMaxParts);
   }

@@ -19,7 +19,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::chrono::milliseconds kEvery{1000};
+constexpr std::chrono::milliseconds kLongestPace{1000};
+constexpr int kRenewalsInLease = 6;
 constexpr size_t kSecretBytes = 32;
 constexpr const char* kLeader = "leader";
 constexpr std::string_view kLeases = "lease/";
@@ -88,6 +89,10 @@ Member::~Member() {
 std::optional<Member::Session> Member::session() const {
   const MutexLock lock(mutex_);
   return session_;
+}
+
+std::chrono::milliseconds Member::pace() const {
+  return std::min(kLongestPace, options_.lease / kRenewalsInLease);
 }
 
 std::optional<uint64_t> Member::lease_age_us() const {
@@ -445,8 +450,8 @@ Status Member::leave_map(const std::string& process) {
 }
 
 void MemberThreads::start(Member& member) {
-  renewals_.start(kEvery, [&member] { member.renew(); });
-  steps_.start(kEvery, [&member] { member.step(); });
+  renewals_.start(member.pace(), [&member] { member.renew(); });
+  steps_.start(member.pace(), [&member] { member.step(); });
 }
 
 void MemberThreads::stop() {

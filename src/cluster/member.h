@@ -84,15 +84,17 @@ class Member {
   Member& operator=(const Member&) = delete;
   ~Member();
 
-  // Keeps the lease; every second.
+  // Keeps the lease; at pace().
   void renew();
-  // Everything else: joins, learns the newest map, leads; every second and when look_again() was called. What
+  // Everything else: joins, learns the newest map, leads; at pace() and when look_again() was called. What
   // failed is told by problem() and tried again in the next step.
   void step();
   // Stops acting, says so in the map and ends the lease, so that others take over at once. After the last
   // renew() and step(). Where the registry cannot be reached, the lease ends by itself.
   Status leave();
 
+  // How often to renew and to step: six times in a lease, and at least every second.
+  std::chrono::milliseconds pace() const;
   // No other node acts for this one.
   bool has_lease() const;
   // Time since the lease was last renewed; nothing where there is none.
@@ -181,8 +183,8 @@ class Member {
   std::unique_ptr<Watch> watch_;  // last: it calls look_again()
 };
 
-// Two threads: one renews and nothing else, so that nothing delays it; the other steps, every second and when
-// there may be a newer map.
+// Two threads: one renews and nothing else, so that nothing delays it; the other steps, at the member's pace
+// and when there may be a newer map.
 class MemberThreads {
  public:
   // The member outlives stop(), or this.

@@ -469,6 +469,19 @@ TEST(MapChangesTest, ADriveThatWasGivenUpIsGoneForGood) {
   EXPECT_FALSE(with_node(given_up, said, 4).take().has_value());
 }
 
+TEST(MemberThreadsTest, ALeaseIsRenewedSixTimesAndAtLeastEverySecond) {
+  MemoryStore store([] { return uint64_t{0}; });
+  MemoryRegistry registry(store);
+  const auto pace = [&](milliseconds lease) {
+    MemberOptions options;
+    options.lease = lease;
+    return Member(registry, options, MemberSurroundings::real(), {}).pace();
+  };
+  EXPECT_EQ(pace(milliseconds(3000)), milliseconds(500));
+  EXPECT_EQ(pace(milliseconds(6000)), milliseconds(1000));
+  EXPECT_EQ(pace(milliseconds(60'000)), milliseconds(1000));
+}
+
 TEST(MemberThreadsTest, JoinsLeadsAndNoticesADeathOverFiles) {
   TemporaryDirectory directory;
   struct Running {

@@ -183,6 +183,7 @@ void Mender::act(const JobPointer& job, Mending mending) {
     }
     return let_go(job, knowing);
   }
+  if (broken("let-go-first") && !plan.strays.empty()) return let_go(job, plan.strays);
   const bool lacks = !plan.builds.empty();
   if (lacks && plan.slices < job->last->spread.k)
     return end(job, make_error(kTooFewSlices, "{}/{}: {} of the {} slices that are needed can be reached",
@@ -200,12 +201,11 @@ void Mender::act(const JobPointer& job, Mending mending) {
 
 void Mender::recode(const JobPointer& job) {
   if (builder_ == nullptr) return end(job, make_error(kNotYet, "this node does not make slices yet"));
-  const uint64_t began_us = strand_.now_us();
-  builder_->recode(job->name, *job->last, [this, job, began_us](Result<uint64_t> recoded) {
+  builder_->recode(job->name, *job->last, [this, job](Result<uint64_t> recoded) {
     if (!recoded) return end(job, recoded.take_error());
     job->changed = true;
     count_built(*recoded);
-    rest(began_us, [this, job] { look(job); });
+    look(job);
   });
 }
 
@@ -219,12 +219,13 @@ void Mender::build(const JobPointer& job, const Mending::Slice& build) {
   spread.slot = static_cast<uint8_t>(build.slot);
   spread.m = static_cast<uint8_t>(job->wanted - spread.k);
   spread.holders = job->mending.holders;
-  const uint64_t began_us = strand_.now_us();
   if (has_slice_beside(*job->last)) {
+    // The builder rests by itself.
     return builder_->build(
         {job->name, *job->last, std::move(spread), build.drive},
-        [this, job, began_us](Result<uint64_t> built) { hear_built(job, began_us, std::move(built)); });
+        [this, job](Result<uint64_t> built) { hear_built(job, strand_.now_us(), std::move(built)); });
   }
+  const uint64_t began_us = strand_.now_us();
   // The bytes are in the ledgers: any of them has all.
   PrepareRequest request{build.drive, job->name, spread, "", true};
   for (const auto& [drive, ledger] : job->heard) {
@@ -261,9 +262,7 @@ void Mender::count_built(uint64_t bytes) {
 }
 
 void Mender::rest(uint64_t began_us, std::function<void()> then) {
-  const auto took_us = static_cast<double>(strand_.now_us() - began_us);
-  const auto rest_us = static_cast<uint64_t>(took_us * (1.0 - options_.share) / options_.share);
-  strand_.after(rest_us, std::move(then));
+  strand_.after(options_.rest_us(strand_.now_us() - began_us), std::move(then));
 }
 
 void Mender::commit(const JobPointer& job) {

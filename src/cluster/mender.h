@@ -34,6 +34,9 @@ class SliceBuilder {
     store::Spread spread;  // of the new slice
     DriveId drive = 0;
     std::set<unsigned> unread = {};  // slots that are not to be read: their slices are damaged
+    // kHealing: at the pace of healing. kNow: without rests.
+    enum class Pace : uint8_t { kHealing, kNow };
+    Pace pace = Pace::kHealing;
   };
   virtual ~SliceBuilder() = default;
   // `done` on the strand, with the bytes that were written.
@@ -44,7 +47,8 @@ class SliceBuilder {
 
 struct MenderOptions {
   uint64_t grace_us = 600'000'000;  // how long a drive that is away is waited for
-  double share = 0.5;               // of the time, for making slices
+  // How long to rest after making something that took so long.
+  std::function<uint64_t(uint64_t)> rest_us = [](uint64_t) { return uint64_t{0}; };
 };
 
 class Mender {

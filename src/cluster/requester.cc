@@ -268,7 +268,8 @@ void Requester::commit_until(std::shared_ptr<const CommitRequest> request, uint6
       return done(told->record);
     }
     // A refusal promises that nothing was and nothing will be done; silence promises nothing.
-    if (!is_refusal(reply.error()) || strand_.now_us() >= deadline) return done(reply.take_error());
+    const bool may_repeat = is_refusal(reply.error()) || broken("double-commit");
+    if (!may_repeat || strand_.now_us() >= deadline) return done(reply.take_error());
     membership_.look_again();
     strand_.after(kRetryUs, [this, request, deadline, done] { commit_until(request, deadline, done); });
   });

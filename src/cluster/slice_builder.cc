@@ -39,15 +39,13 @@ class Building {
   }
 
   Result<uint64_t> run() {
-    const unsigned slot = order_.spread.slot;
     uint64_t sent = 0;
     for (uint64_t stripe = 0; stripe < layout_.stripes(); ++stripe) {
       if (stopping_) return make_error(Code::kUnavailable, "the node stops");
-      Bytes cell = MR_TRY(read_or_decode(stripe, slot));
-      const uint64_t size = cell.size();
+      const auto make = [&] { return make_cell(stripe, sent); };
+      const uint64_t size =
+          MR_TRY(order_.pace == SliceBuilder::Order::Pace::kNow ? make() : cluster_.heal_pace().step(stopping_, make));
       if (size == 0 && sent > 0) break;
-      AppendRequest append{order_.drive, order_.spread.write_id, order_.spread.slot, sent, std::move(cell)};
-      MR_TRY(ask(order_.drive, std::move(append)));
       sent += size;
     }
     MR_TRY(ask(order_.drive, FinishRequest{order_.drive, order_.name, order_.spread, sent}));
@@ -55,6 +53,16 @@ class Building {
   }
 
  private:
+  // Makes the slice's cell of a stripe and sends it; its size.
+  Result<uint64_t> make_cell(uint64_t stripe, uint64_t sent) {
+    Bytes cell = MR_TRY(read_or_decode(stripe, order_.spread.slot));
+    const uint64_t size = cell.size();
+    if (size == 0 && sent > 0) return size;
+    AppendRequest append{order_.drive, order_.spread.write_id, order_.spread.slot, sent, std::move(cell)};
+    MR_TRY(ask(order_.drive, std::move(append)));
+    return size;
+  }
+
   Result<Reply> ask(DriveId drive, Request request) {
     const uint32_t node = cluster_.node_of(drive);
     if (node == 0) return make_error(Code::kUnavailable, "the node of a slice is not in the map");
@@ -156,10 +164,12 @@ Result<uint64_t> ClusterSliceBuilder::recode_now(const ObjectName& name, const s
   ClusterWriter writer(cluster_, name, record);
   for (uint64_t at = 0; at < record.size;) {
     if (stopping_) return make_error(Code::kUnavailable, "the node stops");
-    const std::string bytes = MR_TRY(reader.read(at, kRecodeBytes));
-    if (bytes.empty()) return make_error(Code::kCorrupt, "it ends at byte {} of {}", at, record.size);
-    MR_TRY(store::fill(writer, bytes));
-    at += bytes.size();
+    at += MR_TRY(cluster_.heal_pace().step(stopping_, [&]() -> Result<uint64_t> {
+      const std::string bytes = MR_TRY(reader.read(at, kRecodeBytes));
+      if (bytes.empty()) return make_error(Code::kCorrupt, "it ends at byte {} of {}", at, record.size);
+      MR_TRY(store::fill(writer, bytes));
+      return bytes.size();
+    }));
   }
   MR_TRY(store::wait_for<store::ObjectPointer>(
       [&](Done<store::ObjectPointer> moved) { writer.finish({}, std::move(moved)); }));

@@ -111,6 +111,7 @@ Status SliceRepair::repair(const ObjectName& name, const Mark& mark, unsigned sl
     return make_error(kTooFewSlices, "the object has no other slices to make it from");
   SliceBuilder::Order order{name, *now, now->spread, damaged.drive, {slot}};
   order.spread.slot = static_cast<uint8_t>(slot);
+  order.pace = SliceBuilder::Order::Pace::kNow;
   MR_TRY(store::wait_for<uint64_t>(
       [&](Done<uint64_t> built) { cluster_.rebuild(std::move(order), std::move(built)); }));
   if (!MR_TRY(is_whole(damaged.name))) return make_error(Code::kCorrupt, "it was damaged again");

@@ -142,6 +142,7 @@ Result<store::PutOptions> copy_options(const Call& call, const store::Object& so
   for (const NameValue& header : record.headers) {
     const bool is_checksum = net::find_checksum_kind(header.first).has_value();
     const bool is_stores = header.first == store::kIndexProblem || header.first == kUploadHeader ||
+                           header.first == store::kUpstreamVersion ||
                            (header.first.starts_with("x-amz-checksum-") && !is_checksum);
     if (is_stores || (is_checksum ? !plan.checksums.empty() : replace)) continue;
     options.headers.push_back(header);

@@ -195,11 +195,16 @@ void add_object_headers(Call& call, const Object& object, RangeKind kind) {
   }
   // What the drive's bytes were compared with, for clients that want to compare what they got: of the whole
   // object.
-  const std::string crc = whole_crc(record);
-  head.add("x-millrace-crc32c", crc);
+  // An object that is only upstream has not been compared with anything here.
+  const store::Cached cached = call.objects().cached(object);
+  const std::string crc = cached == store::Cached::kNo ? "" : whole_crc(record);
+  if (!crc.empty()) head.add("x-millrace-crc32c", crc);
+  if (cached != store::Cached::kNoUpstream)
+    head.add("x-millrace-cached", cached == store::Cached::kYes ? "yes" : "no");
   if (checksums) {
     std::vector<store::NameValue> known = object_checksums(record);
-    if (known.empty()) known = {{"x-amz-checksum-crc32c", crc}, {std::string(kChecksumType), "FULL_OBJECT"}};
+    if (known.empty() && !crc.empty())
+      known = {{"x-amz-checksum-crc32c", crc}, {std::string(kChecksumType), "FULL_OBJECT"}};
     for (const auto& [name, value] : known) head.add(name, value);
   }
   if (!call.query.empty()) {

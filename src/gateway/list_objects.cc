@@ -114,6 +114,8 @@ std::string list_xml(const std::string& bucket, const ListRequest& list, const s
     xml.add("ETag", quoted_etag(entry.etag));
     xml.add("Size", entry.size);
     xml.add("StorageClass", "STANDARD");
+    if (entry.cached != store::Cached::kNoUpstream)
+      xml.add("Cached", entry.cached == store::Cached::kYes ? "true" : "false");
     if (list.with_owner) add_owner(xml, "Owner");
     xml.close();
   }

@@ -10,6 +10,7 @@
 #include "gateway/list_objects.h"
 #include "gateway/multipart.h"
 #include "gateway/object_tags.h"
+#include "gateway/prefetch.h"
 #include "gateway/put_object.h"
 #include "gateway/shards.h"
 
@@ -40,6 +41,7 @@ constexpr OperationRow kRows[] = {
     {Operation::kListObjects, kBucket, "GET", "", "", kRead, list_objects, "list", ""},
     {Operation::kDeleteObjects, kBucket, "POST", "delete", "", kWrite, delete_objects, "delete_many", ""},
     {Operation::kGetBatch, kBucket, "POST", "batch", "", kRead, get_batch, "get_batch", ""},
+    {Operation::kPrefetch, kBucket, "POST", "prefetch", "", kRead, prefetch_objects, "prefetch", ""},
     {Operation::kCreateBucket, kBucket, "PUT", "", "", kWrite, create_bucket, "create_bucket", ""},
     {Operation::kDeleteBucket, kBucket, "DELETE", "", "", kWrite, delete_bucket, "delete_bucket", ""},
     {Operation::kListParts, kObject, "GET", "uploadId", "", kRead, list_parts, "list_parts", ""},

@@ -40,6 +40,7 @@ enum class Operation : uint8_t {
   kListObjects,
   kDeleteObjects,
   kGetBatch,
+  kPrefetch,
   kCreateBucket,
   kDeleteBucket,
   kListParts,

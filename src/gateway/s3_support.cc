@@ -104,6 +104,7 @@ bool has_body(Operation operation) {
     case Operation::kCreateBucket:
     case Operation::kDeleteObjects:
     case Operation::kGetBatch:
+    case Operation::kPrefetch:
     case Operation::kPutObject:
     case Operation::kPutTags:
     case Operation::kPutPart:

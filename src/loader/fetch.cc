@@ -109,6 +109,7 @@ Fetcher::Fetcher(const Catalogue& catalogue, unsigned threads, BlockCache* cache
     : catalogue_(catalogue),
       lifeline_(std::make_shared<net::Lifeline>()),
       stores_(settings_for(catalogue), lifeline_),
+      hints_(catalogue, stores_),
       cache_(cache),
       meters_(meters) {
   for (unsigned i = 0; i < threads; ++i) threads_.emplace_back([this] { run(); });
@@ -164,6 +165,7 @@ void Fetcher::stop() {
   }
   filled_.notify_all();
   lifeline_->cut();
+  hints_.stop();
   for (const Job& job : left) job.chunk->fail(stopped());
   threads_.clear();  // joins: a second caller must come after
 }

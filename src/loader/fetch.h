@@ -18,6 +18,7 @@
 #include "loader/cache.h"
 #include "loader/catalogue.h"
 #include "loader/chunk.h"
+#include "loader/hints.h"
 #include "loader/meters.h"
 
 namespace millrace::loader {
@@ -44,6 +45,8 @@ class Fetcher {
   void fetch(const std::shared_ptr<Stream>& stream, const Stretch& stretch, std::shared_ptr<Chunk> into);
   void stop();
   transfer::Stores& stores() { return stores_; }
+  // The shard will be read soon.
+  void hint(uint32_t shard) { hints_.soon(shard); }
 
  private:
   void submit(std::function<void()> job, std::shared_ptr<Chunk> chunk);
@@ -60,6 +63,7 @@ class Fetcher {
   const Catalogue& catalogue_;
   const std::shared_ptr<net::Lifeline> lifeline_;
   transfer::Stores stores_;
+  Hints hints_;
   BlockCache* const cache_;
   Meters& meters_;
   Mutex mutex_;

@@ -45,10 +45,17 @@ StreamPlan::StreamPlan(const Catalogue& catalogue, const Recipe& recipe, const P
   samples_ = std::make_unique<shard::ShuffleStream>(std::move(samples_), buffer);
 }
 
+void StreamPlan::hint_behind(size_t input) {
+  constexpr size_t kAhead = 4;
+  for (; hinted_ < std::min(shards_.size(), input + 1 + kAhead); ++hinted_)
+    supply_.fetcher.hint(shards_[hinted_]);
+}
+
 Result<bool> StreamPlan::add_sample(BatchPlan& plan) {
   const tar::Sample* sample = MR_TRY(samples_->next());
   if (sample == nullptr) return false;
   const shard::SampleStream::Origin origin = samples_->origin();
+  hint_behind(origin.input);
   Element element;
   element.sample = {shards_[origin.input], origin.ordinal};
   element.chunk = std::make_shared<Chunk>(supply_.pool);

@@ -23,12 +23,15 @@ class StreamPlan final : public BatchSource {
 
  private:
   Result<bool> add_sample(BatchPlan& plan);  // false at the end
+  // The shards behind this one of the rank will be read soon.
+  void hint_behind(size_t input);
 
   const Recipe& recipe_;
   const Planner::Place place_;
   const Supply supply_;
   const std::vector<uint32_t> shards_;  // of this rank, in the order of the epoch
   uint64_t batch_size_;
+  size_t hinted_ = 1;  // so many shards were named, or begun
   uint64_t batch_ = 0;
   std::unique_ptr<shard::SampleStream> samples_;
 };

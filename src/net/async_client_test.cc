@@ -226,11 +226,7 @@ TEST_F(AsyncClientTest, FailuresThatMayPassAreRepeated) {
 }
 
 TEST_F(AsyncClientTest, AKeptConnectionThatTheServerClosedIsReplaced) {
-  ScriptServer server([](const Asked&) {
-    Answer answer = ScriptServer::ok("x");
-    answer.then_close = true;
-    return answer;
-  });
+  ScriptServer server(ScriptServer::ok_and_close);
   ClientOptions options;
   options.most_attempts = 1;
   const std::vector<Request> requests(20, make_get(server.url()));

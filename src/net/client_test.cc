@@ -192,11 +192,7 @@ TEST(ClientTest, AHostThatAnsweredBeforeIsWaitedFor) {
 }
 
 TEST(ClientTest, AKeptConnectionThatTheServerClosedIsReplaced) {
-  ScriptServer server([](const Asked&) {
-    Answer answer = ScriptServer::ok("x");
-    answer.then_close = true;
-    return answer;
-  });
+  ScriptServer server(ScriptServer::ok_and_close);
   ClientOptions options;
   options.most_attempts = 1;
   const auto client = make_client(options);
@@ -270,14 +266,8 @@ TEST(ClientTest, ErrorsCarryWhatTheServerSaid) {
 TEST(ClientTest, AnEarlyAnswerToALargeBodyIsHeard) {
   ScriptServer server([](const Asked&) { return Answer{}; });
   // Speaks before the body has come, then closes.
-  const int listener = ::socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  ASSERT_EQ(::bind(listener, reinterpret_cast<sockaddr*>(&address), size), 0);
-  ASSERT_EQ(::listen(listener, 1), 0);
-  ::getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size);
+  const int listener = testing::make_socket();
+  const uint16_t port = testing::listen_on_loopback(listener);
   std::thread refuser([&] {
     const int socket = ::accept(listener, nullptr, nullptr);
     const std::string answer = "HTTP/1.1 507 Full\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
@@ -288,7 +278,7 @@ TEST(ClientTest, AnEarlyAnswerToALargeBodyIsHeard) {
     }
     ::close(socket);
   });
-  Request put = make_get(fmt::format("http://127.0.0.1:{}/b/k", ntohs(address.sin_port)));
+  Request put = make_get(fmt::format("http://127.0.0.1:{}/b/k", port));
   put.method = "PUT";
   const std::string body(20'000'000, 'x');
   put.body = std::string_view(body);

@@ -13,7 +13,7 @@ namespace millrace::net {
 namespace {
 
 Error changed(const Url& url) {
-  return make_error(Code::kCorrupt, "{} changed while it was read", url.text())
+  return make_error(kChangedMeanwhile, "{} changed while it was read", url.text())
       .with_hint("read it again from the start");
 }
 

@@ -17,6 +17,9 @@
 
 namespace millrace::net {
 
+// Another version than the one that reading began with.
+inline constexpr Reason kChangedMeanwhile{Code::kCorrupt, "changed meanwhile"};
+
 // Cuts in a row without a byte in between.
 inline constexpr int kMaxResumes = 8;
 

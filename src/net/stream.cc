@@ -150,7 +150,7 @@ void Stream::cancelled() {
 
 Error Stream::why_ended() const {
   if (scope_ != nullptr && scope_->is_cancelled() && !timed_out_) return scope_->error();
-  return make_error(Code::kUnavailable, "no answer in time");
+  return make_error(kSilent, "no answer in time");
 }
 
 bool Stream::Readiness::await_ready() noexcept {

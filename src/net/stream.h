@@ -29,6 +29,9 @@
 
 namespace millrace::net {
 
+// The other side sent or took nothing for as long as the stream is patient.
+inline constexpr Reason kSilent{Code::kUnavailable, "silent"};
+
 class Stream final : private Timer, private CancellationSubscriber {
  public:
   enum class More { kNo, kYes };  // more follows at once: let the kernel gather

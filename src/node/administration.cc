@@ -104,8 +104,14 @@ Status change_bucket(store::Objects& objects, const std::string& name, const Jso
       [&](store::Done<void> done) { objects.change_bucket(name, settings, std::move(done)); });
 }
 
-Status change_drive(store::Drives& drives, const std::string& action, const std::string& path) {
-  if (action == "add") return drives.add(path);
+Status change_drive(store::Drives& drives, const Json& change) {
+  const std::string action = change.at("action").get<std::string>();
+  const std::string path = change.at("path").get<std::string>();
+  const Json take_back = change.value("take_back", Json(false));
+  if (!take_back.is_boolean()) return make_error(Code::kInvalid, "\"take_back\" must be true or false");
+  if (take_back && action != "add") return make_error(Code::kInvalid, "\"take_back\" goes with \"add\" alone");
+  if (action == "add")
+    return drives.add(path, take_back ? store::GivenUp::kTakeBack : store::GivenUp::kRefuse);
   if (action == "drain") return drives.drain(path);
   if (action == "remove") return drives.remove(path);
   return make_error(Code::kInvalid, "drives cannot do \"{}\"", printable(action, 32))
@@ -155,9 +161,9 @@ Status check_change(const Call& call, std::string_view what, const Json& json) {
   if (what.starts_with("buckets/") || is_of_cluster(what)) return {};
   const bool of_drives = what == "drives";
   for (const auto& [name, value] : json.items()) {
-    if (of_drives && (name == "action" || name == "path")) continue;
+    if (of_drives && (name == "action" || name == "path" || name == "take_back")) continue;
     return make_error(Code::kInvalid, "\"{}\" is not known in a change of /-/{}", printable(name, 64), what)
-        .with_hint(of_drives ? "a drive is changed with \"action\" and \"path\" alone"
+        .with_hint(of_drives ? "a drive is changed with \"action\", \"path\" and \"take_back\" alone"
                              : "a scrub takes no settings: the body is empty");
   }
   return {};
@@ -219,7 +225,8 @@ void NodeAdministration::attach(const net::Server& server, const gateway::Meters
 
 net::Task<Status> NodeAdministration::tell_metrics(Call& call) {
   auto work = [this]() -> Result<std::string> {
-    return prometheus_text({*meters_, *server_, parts_.store.drives(), parts_.objects.quotas(), parts_.audit,
+    return prometheus_text({*meters_, *server_, parts_.store.drives(), parts_.quotas, parts_.audit,
+                            parts_.upstream,
                             parts_.cluster ? &*parts_.cluster : nullptr});
   };
   auto text = co_await call.blocking(std::move(work));
@@ -239,6 +246,12 @@ net::Task<Status> NodeAdministration::tell_cluster(Call& call, std::string_view 
     std::function<Result<Json>()> work = [&joined]() -> Result<Json> {
       MR_TRY(check_maintenance(joined));
       return Json{{"maintenance", true}};
+    };
+    co_return co_await answer(call, std::move(work));
+  }
+  if (what == "cluster/ready") {
+    std::function<Result<Json>()> work = [this, &joined]() -> Result<Json> {
+      return ready_json(joined, parts_.objects);
     };
     co_return co_await answer(call, std::move(work));
   }
@@ -263,7 +276,7 @@ net::Task<Status> NodeAdministration::tell_cluster(Call& call, std::string_view 
 net::Task<Status> NodeAdministration::look(Call& call, std::string_view what) {
   store::LocalStore& store = parts_.store;
   if (what == "metrics") co_return co_await tell_metrics(call);
-  if (what == "cluster" || what == "cluster/where" || what == "maintenance")
+  if (what == "cluster" || what == "cluster/ready" || what == "cluster/where" || what == "maintenance")
     co_return co_await tell_cluster(call, what);
   std::function<Result<Json>()> work;
   if (what == "status") {
@@ -275,15 +288,16 @@ net::Task<Status> NodeAdministration::look(Call& call, std::string_view what) {
     work = [&store]() -> Result<Json> { return Json{{"drives", drives_json(store.drives())}}; };
   if (what == "scrub") work = [this]() -> Result<Json> { return scrub_json(parts_); };
   if (what == "buckets") {
-    work = [&objects = parts_.objects]() -> Result<Json> {
+    work = [&objects = parts_.objects, &quotas = parts_.quotas]() -> Result<Json> {
       Json list = Json::array();
-      for (const auto& bucket : objects.buckets()) list.push_back(bucket_json(*bucket, objects.quotas()));
+      for (const auto& bucket : objects.buckets()) list.push_back(bucket_json(*bucket, quotas));
       return Json{{"buckets", list}};
     };
   }
   if (what.starts_with("buckets/")) {
-    work = [&objects = parts_.objects, name = std::string(what.substr(8))]() -> Result<Json> {
-      return bucket_json(*MR_TRY(get_bucket(objects, name)), objects.quotas());
+    work = [&objects = parts_.objects, &quotas = parts_.quotas,
+            name = std::string(what.substr(8))]() -> Result<Json> {
+      return bucket_json(*MR_TRY(get_bucket(objects, name)), quotas);
     };
   }
   if (!work) {
@@ -311,16 +325,21 @@ std::function<Result<Json>()> NodeAdministration::find_change(std::string_view w
     };
   }
   if (what.starts_with("buckets/")) {
-    return [&objects = parts_.objects, name = std::string(what.substr(8)),
+    return [&objects = parts_.objects, &quotas = parts_.quotas, name = std::string(what.substr(8)),
             settings = std::move(json)]() -> Result<Json> {
       MR_TRY(change_bucket(objects, name, settings));
-      return bucket_json(*MR_TRY(get_bucket(objects, name)), objects.quotas());
+      return bucket_json(*MR_TRY(get_bucket(objects, name)), quotas);
     };
   }
   if (!json.value("path", Json()).is_string() || !json.value("action", Json()).is_string()) return {};
-  return [&store, action = json.at("action").get<std::string>(),
-          path = json.at("path").get<std::string>()]() -> Result<Json> {
-    MR_TRY(change_drive(store.drives(), action, path));
+  if (parts_.cluster && json.contains("take_back")) {
+    return []() -> Result<Json> {
+      return make_error(Code::kInvalid, "a cluster takes a drive that was given up only when it is empty")
+          .with_hint("the cluster has made what the drive held anew: empty its directory and add it");
+    };
+  }
+  return [&store, json = std::move(json)]() -> Result<Json> {
+    MR_TRY(change_drive(store.drives(), json));
     return Json{{"drives", drives_json(store.drives())}};
   };
 }

@@ -17,18 +17,21 @@
 #include "node/audit_log.h"
 #include "node/cluster_administration.h"
 #include "store/local_store.h"
-#include "store/quota_objects.h"
+#include "store/quotas.h"
+#include "upstream/upstream_objects.h"
 
 namespace millrace::node {
 
 // What it looks at and changes; all of it outlives it.
 struct Administered {
   store::LocalStore& store;
-  store::QuotaObjects& objects;  // those that clients see
+  store::Objects& objects;  // those that clients see
+  const store::Quotas& quotas;
   const AuditLog* audit = nullptr;  // none: nothing is kept
   // None where the node belongs to no cluster.
   cluster::PeerService* peers = nullptr;
   std::optional<JoinedCluster> cluster = {};
+  const upstream::UpstreamObjects* upstream = nullptr;
 };
 
 class NodeAdministration final : public gateway::Administration {

@@ -8,6 +8,7 @@
 #include "base/workers.h"
 #include "gateway/shards.h"
 #include "net/client.h"
+#include "store/quota_objects.h"
 
 namespace millrace::node {
 namespace {
@@ -40,8 +41,9 @@ class Served {
  public:
   enum class Cluster { kNone, kNodeTwo };
   explicit Served(Cluster cluster)
-      : administration_({*store_, objects_, nullptr, cluster == Cluster::kNodeTwo ? &peers_ : nullptr}),
-        gateway_({objects_, store_->memory(), indexes_, workers_, workers_, log_}, keys_,
+      : administration_({*store_, store_->objects(), quotas_.quotas(), nullptr,
+                         cluster == Cluster::kNodeTwo ? &peers_ : nullptr}),
+        gateway_({store_->objects(), store_->memory(), indexes_, workers_, workers_, log_}, keys_,
                  administration_, {}) {
     net::ServerOptions options;
     options.listen = net::parse_listen_address("127.0.0.1:0").take();
@@ -78,7 +80,7 @@ class Served {
   Log log_{LogLevel::kWarn};
   std::unique_ptr<store::LocalStore> store_ = open_store(directory_.path("state"), log_);
   Workers workers_{1};
-  store::QuotaObjects objects_{store_->objects(), {[] { return size_t{1}; }, [] { return steady_us(); }}};
+  store::QuotaObjects quotas_{store_->objects(), {[] { return size_t{1}; }, [] { return steady_us(); }}};
   gateway::ShardIndexes indexes_{store_->objects(), store_->memory()};
   OneKey keys_;
   cluster::PeerService peers_{

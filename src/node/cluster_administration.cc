@@ -277,6 +277,32 @@ Status check_maintenance(const JoinedCluster& joined) {
   return {};
 }
 
+Result<Json> ready_json(const JoinedCluster& joined, const store::Objects& objects) {
+  const cluster::Member& member = joined.member;
+  const auto map = member.map();
+  if (!member.has_lease())
+    return make_error(Code::kUnavailable, "this node has no lease, and cannot say what the cluster does")
+        .with_hint("ask another node; can this one reach the registry?");
+  if (member.leader() == 0)
+    return make_error(Code::kUnavailable, "no node leads the cluster: nodes that die stay in the map")
+        .with_hint("a node takes the lead within seconds; can the nodes reach the registry?");
+  for (const auto& bucket : objects.buckets()) {
+    const store::Redundancy& wanted = bucket->settings.redundancy;
+    const size_t drives = map->place(0, wanted.slices()).size();
+    if (drives >= wanted.floor) continue;
+    return make_error(Code::kUnavailable, "bucket {} takes no writes: {} drives serve, and its floor is {}",
+                      bucket->name, drives, wanted.floor)
+        .with_hint("bring nodes back, or add some: millrace cluster status");
+  }
+  Json away = Json::array();
+  size_t serving = 0;
+  for (const cluster::MapNode& node : map->nodes()) {
+    serving += node.state == cluster::NodeState::kServing ? 1 : 0;
+    if (node.state == cluster::NodeState::kAway) away.push_back(node.number);
+  }
+  return Json{{"ready", true}, {"epoch", map->epoch()}, {"serving", serving}, {"away", std::move(away)}};
+}
+
 Result<Json> where_json(const JoinedCluster& joined, const cluster::ObjectName& name) {
   MR_TRY(joined.cluster.membership().redundancy(name.bucket));
   const auto found = MR_TRY(store::wait_for<std::optional<cluster::FoundObject>>(

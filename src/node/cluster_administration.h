@@ -27,6 +27,9 @@ struct JoinedCluster {
 // The cluster as this node knows it, and what the walks of all nodes found. Waits a second for a node that
 // does not answer.
 nlohmann::ordered_json cluster_json(const JoinedCluster& joined);
+// Whether the cluster does its work: it is led, and every bucket has as many drives as its floor asks for.
+// kUnavailable with what is wrong.
+Result<nlohmann::ordered_json> ready_json(const JoinedCluster& joined, const store::Objects& objects);
 // What speaks against taking this node away now; nothing where all objects stay at their floor without it.
 Status check_maintenance(const JoinedCluster& joined);
 // The slices of this node that were made again because they were damaged, the newest last.

@@ -203,6 +203,7 @@ Status ClusterPart::join() {
   options.address = config_.advertise.empty() ? config_.listen : config_.advertise;
   options.tls = !config_.tls_cert.empty();
   options.zone = config_.zone;
+  options.lease = std::chrono::seconds(config_.lease_seconds);
   options.drives = own_drives();
   options.cluster = MR_TRY(load_cluster(config_));
   options.token = config_.join;
@@ -275,10 +276,8 @@ Status ClusterPart::wire() {
   objects_->start();
   peers_->start_pings();
   cluster_->start_repairing(log_);
-  cluster::MenderOptions mending;
-  mending.grace_us = config_.heal_after_seconds * 1'000'000;
-  mending.share = static_cast<double>(config_.heal_share_percent) / 100.0;
-  cluster_->start_walking({}, mending);
+  cluster_->start_walking({}, {config_.heal_after_seconds * 1'000'000,
+                               static_cast<double>(config_.heal_share_percent) / 100.0});
   drive_watch_.start(1s, [this] {
     forget_given_away();
     member_->set_drives(own_drives());

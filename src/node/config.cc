@@ -20,13 +20,33 @@ void add_cluster_settings(Settings& table, Config& config) {
   table.add(
       "tls_ca", config.tls_ca,
       "Certificates (PEM) by which this node knows other nodes of its cluster. Empty: those of the system.");
+  table.add("lease", config.lease_seconds, Unit::kSeconds,
+            "How long a node of a cluster may act after the registry heard it last. When it dies, others write "
+            "the keys that it was home of after that time.");
   table.add("heal_after", config.heal_after_seconds, Unit::kSeconds,
             "How long a cluster waits for a node or drive that is away, before its slices are made anew.");
   table.add("heal_share", config.heal_share_percent, Unit::kCount,
-            "Share of the time that making and moving slices may take, in percent.");
+            "Share of the time that making and moving slices may take on a node whose clients ask for objects, in "
+            "percent. While nobody asks, it takes all of it.");
   table.add("nearly_full", config.nearly_full_percent, Unit::kCount,
             "A drive of a cluster that is used to so many percent gets no new slices: other drives take its "
             "turn.");
+}
+
+void add_upstream_settings(Settings& table, Config& config) {
+  using Unit = Settings::Unit;
+  table.add("upstream_memory", config.upstream_memory, Unit::kBytes,
+            "Memory for bytes that come from the upstreams of buckets.");
+  table.add("upstream_ca", config.upstream_ca,
+            "Certificates (PEM) by which this node knows upstreams. Empty: those of the system.");
+  table.add("upstream_timeout", config.upstream_timeout_seconds, Unit::kSeconds,
+            "How long an upstream may be silent before whoever waits for it is told.");
+  table.add(
+      "evict_above", config.evict_above_percent, Unit::kCount,
+      "Percent of a drive in use above which copies of upstream objects are removed, the longest unread "
+      "first.");
+  table.add("evict_to", config.evict_to_percent, Unit::kCount,
+            "Percent of a drive in use down to which they are.");
 }
 
 }  // namespace
@@ -72,6 +92,7 @@ Settings Config::settings() {
   table.add("audit", audit,
             "Who did what to which object, one JSON object a line: a file, or \"syslog\". SIGHUP opens the "
             "file anew. Empty: nothing is kept.");
+  add_upstream_settings(table, *this);
   table.add("stop_seconds", stop_seconds, Unit::kSeconds,
             "How long requests under way may take to finish when the node stops.");
   table.add("read_window", store.read_window, Unit::kBytes,
@@ -112,10 +133,15 @@ Status Config::check() const {
       {"head_seconds", head_seconds, 1, kYear},
       {"stall_seconds", stall_seconds, 1, kYear},
       {"stop_seconds", stop_seconds, 0, kYear},
+      {"upstream_memory", upstream_memory, 16 << 20, uint64_t{1} << 40},
+      {"upstream_timeout", upstream_timeout_seconds, 1, 3600},
+      {"evict_above", evict_above_percent, 1, 100},
+      {"evict_to", evict_to_percent, 0, evict_above_percent},
       {"read_window", store.read_window, 64 << 10, 1 << 30},
       {"reads_in_flight", reads_in_flight, 0, 1024},
       {"open_files", open_files, 1, 10'000'000},
       {"scrub_cycle", store.scrub_cycle_seconds, 1, 100 * kYear},
+      {"lease", lease_seconds, 2, 60},
       {"heal_after", heal_after_seconds, 0, kYear},
       {"heal_share", heal_share_percent, 1, 100},
       {"nearly_full", nearly_full_percent, 1, 100},

@@ -24,8 +24,9 @@ struct Config {
   std::string advertise;
   std::string zone;
   std::string join;
+  uint64_t lease_seconds = 6;
   uint64_t heal_after_seconds = 600;
-  uint64_t heal_share_percent = 50;
+  uint64_t heal_share_percent = 20;
   uint64_t nearly_full_percent = store::StoreOptions().nearly_full_percent;
   std::string tls;
   std::string tls_cert;
@@ -39,6 +40,11 @@ struct Config {
   uint64_t head_seconds = 20;
   uint64_t stall_seconds = 60;
   bool access_log = false;
+  std::string upstream_ca;
+  uint64_t upstream_memory = 256 << 20;
+  uint64_t upstream_timeout_seconds = 20;
+  uint64_t evict_above_percent = 90;
+  uint64_t evict_to_percent = 85;
   std::string audit;
   uint64_t stop_seconds = 30;
   store::StoreOptions store;

@@ -54,6 +54,23 @@ Result<net::CertificatePaths> find_certificates(const Config& config) {
   return net::CertificatePaths{config.tls_cert, config.tls_key};
 }
 
+upstream::UpstreamOptions upstream_options(const Config& config, store::LocalStore& store) {
+  upstream::UpstreamOptions options;
+  options.memory = config.upstream_memory;
+  options.timeout_ms = static_cast<int64_t>(config.upstream_timeout_seconds) * 1000;
+  options.ca_file = config.upstream_ca;
+  if (!config.registry.empty()) options.address = config.advertise.empty() ? config.listen : config.advertise;
+  options.evict_above_percent = static_cast<unsigned>(config.evict_above_percent);
+  options.evict_to_percent = static_cast<unsigned>(config.evict_to_percent);
+  options.drives = [&store] {
+    std::vector<upstream::DriveFill> fills;
+    for (const store::DriveStatus& drive : store.drives().status())
+      fills.push_back({drive.total_bytes, drive.free_bytes});
+    return fills;
+  };
+  return options;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Node>> Node::start(const Config& config, Log& log) {
@@ -84,18 +101,21 @@ Result<std::unique_ptr<Node>> Node::start(const Config& config, Log& log) {
   node->open_ = keys.current()->empty();
   MR_TRY(node->begin_audit(config, keys, log));
   store::Objects& stored = node->cluster_ ? node->cluster_->objects() : node->store_->objects();
-  node->objects_ = std::make_unique<store::QuotaObjects>(
+  node->quotas_ = std::make_unique<store::QuotaObjects>(
       stored, store::Quotas::Surroundings{
                   [part = node->cluster_.get()] { return part != nullptr ? part->count_serving() : 1; },
                   [] { return steady_us(); }});
-  store::Objects& objects = *node->objects_;
+  node->upstream_ =
+      std::make_unique<upstream::UpstreamObjects>(*node->quotas_, upstream_options(config, *node->store_), log);
+  store::Objects& objects = *node->upstream_;
   node->workers_ = std::make_unique<Workers>(static_cast<unsigned>(config.workers));
   node->movers_ = std::make_unique<Workers>(static_cast<unsigned>(config.workers));
   node->indexes_ = std::make_unique<gateway::ShardIndexes>(objects, node->store_->memory());
   node->administration_ = std::make_unique<NodeAdministration>(
-      Administered{*node->store_, *node->objects_, node->audit_.get(),
+      Administered{*node->store_, objects, node->quotas_->quotas(), node->audit_.get(),
                    node->cluster_ ? &node->cluster_->peers() : nullptr,
-                   node->cluster_ ? std::optional(node->cluster_->joined()) : std::nullopt});
+                   node->cluster_ ? std::optional(node->cluster_->joined()) : std::nullopt,
+                   node->upstream_.get()});
   const gateway::Services services{objects,
                                    node->store_->memory(),
                                    *node->indexes_,
@@ -157,9 +177,10 @@ Node::~Node() {
   // hold on to the store; the store last. Its own threads may answer until then: nobody hears them any more.
   if (server_) server_->stop();
   if (audit_watch_) audit_watch_->stop();
-  if (objects_) objects_->stop();
+  if (quotas_) quotas_->stop();
   if (workers_) workers_->stop();
   if (movers_) movers_->stop();
+  if (upstream_) upstream_->stop();
   if (cluster_) cluster_->stop();
 }
 

@@ -19,6 +19,7 @@
 #include "node/keys.h"
 #include "store/local_store.h"
 #include "store/quota_objects.h"
+#include "upstream/upstream_objects.h"
 
 namespace millrace::node {
 
@@ -51,11 +52,12 @@ class Node {
 
   // In the order of building; taken down in reverse. But the store may answer until its end, and what answers
   // go through outlives it.
-  std::unique_ptr<store::QuotaObjects> objects_;
+  std::unique_ptr<store::QuotaObjects> quotas_;
   std::unique_ptr<AuditLog> audit_;  // none: nothing is kept
   std::unique_ptr<KeyFile> keys_;
   std::unique_ptr<store::LocalStore> store_;
   std::unique_ptr<ClusterPart> cluster_;  // none: the node is alone
+  std::unique_ptr<upstream::UpstreamObjects> upstream_;
   std::unique_ptr<AuditWatch> audit_watch_;
   std::unique_ptr<Workers> workers_;
   std::unique_ptr<Workers> movers_;

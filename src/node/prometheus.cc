@@ -89,6 +89,22 @@ void add_drive(Families& families, const store::DriveStatus& drive) {
   }
 }
 
+void add_upstream(Families& families, const upstream::UpstreamObjects& objects) {
+  const upstream::FetchCounts fetches = objects.counts();
+  const upstream::EvictionCounts evicted = objects.evicted();
+  const auto add = [&](const std::string& name, const std::string& help, MetricType type, uint64_t value) {
+    families.add("millrace_upstream_" + name, help, type, {}, static_cast<double>(value));
+  };
+  add("fetches_stored_total", "Objects that were fetched from upstreams and stored", MetricType::Counter,
+      fetches.stored);
+  add("fetches_failed_total", "Fetches that were not stored", MetricType::Counter, fetches.failed);
+  add("fetched_bytes_total", "Bytes of the objects that were stored", MetricType::Counter, fetches.bytes);
+  add("fetches_running", "Fetches under way", MetricType::Gauge, fetches.running);
+  add("fetches_waiting", "Fetches that wait for their turn", MetricType::Gauge, fetches.waiting);
+  add("evicted_objects_total", "Copies that were removed to make room", MetricType::Counter, evicted.objects);
+  add("evicted_bytes_total", "Bytes of these copies", MetricType::Counter, evicted.bytes);
+}
+
 void add_cluster(Families& families, const JoinedCluster& joined) {
   const cluster::Member& member = joined.member;
   const auto map = member.map();
@@ -98,7 +114,7 @@ void add_cluster(Families& families, const JoinedCluster& joined) {
   gauge("epoch", "Number of the newest map that this node knows", map->epoch());
   gauge("has_lease", "1 while this node may act", member.has_lease() ? 1 : 0);
   if (const auto age = member.lease_age_us())
-    gauge("lease_age_seconds", "Since the lease of this node was renewed; it acts no more at 6",
+    gauge("lease_age_seconds", "Since the lease of this node was renewed; at the setting lease it acts no more",
           static_cast<double>(*age) / 1e6);
   gauge("leader", "1 where this node leads the cluster", member.is_leader() ? 1 : 0);
   const auto counter = [&](const std::string& name, const std::string& help, uint64_t value) {
@@ -194,6 +210,7 @@ std::string prometheus_text(const Counted& counted) {
     families.add("millrace_audit_lost_total", "Lines of the audit that nobody took in time",
                  MetricType::Counter, {}, static_cast<double>(audit.lost));
   }
+  if (counted.upstream != nullptr) add_upstream(families, *counted.upstream);
   if (counted.joined != nullptr) add_cluster(families, *counted.joined);
   return prometheus::TextSerializer().Serialize(families.all());
 }

@@ -9,6 +9,7 @@
 #include "node/cluster_administration.h"
 #include "store/drives.h"
 #include "store/quotas.h"
+#include "upstream/upstream_objects.h"
 
 namespace millrace::node {
 
@@ -18,7 +19,8 @@ struct Counted {
   const net::Server& server;
   store::Drives& drives;
   const store::Quotas& quotas;
-  const AuditLog* audit = nullptr;        // null: there is none
+  const AuditLog* audit = nullptr;  // null: there is none
+  const upstream::UpstreamObjects* upstream = nullptr;
   const JoinedCluster* joined = nullptr;  // null: the node belongs to no cluster
 };
 std::string prometheus_text(const Counted& counted);

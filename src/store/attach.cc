@@ -84,6 +84,20 @@ KnownDrive take_known(NodeState& state, const std::string& path, const std::stri
   return known;
 }
 
+// What lies on the drive, in words; empty: nothing.
+Result<std::string_view> find_held(Drive& drive) {
+  using namespace std::string_view_literals;
+  for (const auto& [family, what] :
+       {std::pair(Family::kObjects, "objects"sv), std::pair(Family::kUploads, "uploads under way"sv),
+        std::pair(Family::kLedgers, "small objects of the cluster, or what it knows of its keys"sv)}) {
+    const auto rows = drive.index().iterate(family, DriveIndex::Scan::kSome);
+    rows->SeekToFirst();
+    if (!rows->status().ok()) return make_index_error(rows->status(), drive.path());
+    if (rows->Valid()) return what;
+  }
+  return std::string_view();
+}
+
 }  // namespace
 
 DriveOptions Attach::drive_options(const std::string& path, const std::string& expected_id) const {
@@ -253,7 +267,7 @@ void Attach::warn_of_shared_device(const DriveMap& map, const Drive& drive) cons
   }
 }
 
-Status Attach::add(const std::string& path) {
+Status Attach::add(const std::string& path, GivenUp given_up) {
   const std::shared_ptr<const DriveMap> before = core_.map();
   if (const auto drive = before->find(path); drive != nullptr && drive->is_draining()) {
     // On second thoughts it stays.
@@ -270,6 +284,7 @@ Status Attach::add(const std::string& path) {
     if (other->id() == drive->id())
       return make_error(Code::kInvalid, "drive {} is there already: {}", path, other->path());
   }
+  if (given_up == GivenUp::kRefuse) MR_TRY(check_given_up(*drive));
   KnownDrive known;
   MR_TRY(core_.known.change([&](NodeState& state) { known = take_known(state, path, drive->id()); }));
   MR_TRY(load_records(drive));
@@ -315,18 +330,21 @@ Status Attach::check_empty(const DriveMap& map, Drive& drive) {
     return make_error(Code::kExists, "drive {} serves: drain it first", drive.path());
   }
   if (map.drives.size() == 1) return make_error(Code::kInvalid, "drive {} is the only one", drive.path());
-  for (const auto& [family, what] :
-       {std::pair(Family::kObjects, "objects"), std::pair(Family::kUploads, "uploads under way"),
-        std::pair(Family::kLedgers, "small objects of the cluster, or what it knows of its keys")}) {
-    const auto rows = drive.index().iterate(family, DriveIndex::Scan::kSome);
-    rows->SeekToFirst();
-    if (!rows->status().ok()) return make_index_error(rows->status(), drive.path());
-    if (rows->Valid()) {
-      return make_error(Code::kExists, "drive {} still holds {}", drive.path(), what)
-          .with_hint("wait until millrace drives list says that nothing is left to move");
-    }
-  }
-  return {};
+  const std::string_view held = MR_TRY(find_held(drive));
+  if (held.empty()) return {};
+  return make_error(Code::kExists, "drive {} still holds {}", drive.path(), held)
+      .with_hint("wait until millrace drives list says that nothing is left to move");
+}
+
+Status Attach::check_given_up(Drive& drive) const {
+  const std::vector<std::string> removed = core_.known.state().removed;
+  if (std::ranges::find(removed, drive.id()) == removed.end()) return {};
+  const std::string_view held = MR_TRY(find_held(drive));
+  if (held.empty()) return {};
+  return make_error(Code::kExists,
+                    "drive {} was given up for lost, and still holds {}: what was deleted since may come back",
+                    drive.path(), held)
+      .with_hint("millrace drives add --take-back takes all of it back; or empty the directory first");
 }
 
 Status Attach::remove(const std::string& path) {

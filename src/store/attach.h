@@ -20,7 +20,7 @@ class Attach {
 
   // Node identity and all drives; error where not one can be served.
   Status open_all();
-  Status add(const std::string& path);
+  Status add(const std::string& path, GivenUp given_up);
   Status drain(const std::string& path);
   Status remove(const std::string& path);
   // A missing drive is another node's now.
@@ -42,6 +42,7 @@ class Attach {
   Status check_new(const DriveMap& map, const std::string& path) const;
   void warn_of_shared_device(const DriveMap& map, const Drive& drive) const;
   static Status check_empty(const DriveMap& map, Drive& drive);
+  Status check_given_up(Drive& drive) const;
   Status set_intent(const Drive& drive, DriveIntent intent);
   void include(DriveMap& map, std::shared_ptr<Drive> drive, const KnownDrive& known) const;
   Status load_records(const std::shared_ptr<Drive>& drive);

@@ -3,10 +3,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "base/result.h"
+#include "store/upstream_settings.h"
 
 namespace millrace::store {
 
@@ -45,6 +47,7 @@ struct BucketSettings {
   bool anonymous_read = false;
   Redundancy redundancy{};  // of a cluster's buckets; the store of one machine knows 1+0 alone
   Quota quota{};
+  std::optional<UpstreamSettings> upstream{};  // the storage that the bucket is in front of
   bool operator==(const BucketSettings&) const = default;
 };
 

@@ -51,13 +51,15 @@ Status change(BucketSettings& settings, const std::string& name, const Json& val
                                    redundancy.slices(), redundancy_text(redundancy)));
     }
     settings.redundancy.floor = value.get<uint8_t>();
+  } else if (name == "upstream") {
+    settings.upstream = MR_TRY(change_upstream(settings.upstream, value));
   } else if (name == "quota_bytes" || name == "quota_objects") {
     if (!value.is_number_unsigned()) return bad(name, "a number; 0 is no limit");
     (name == "quota_bytes" ? settings.quota.bytes : settings.quota.objects) = value.get<uint64_t>();
   } else {
     return bad(name,
                "not a setting of buckets: durability, etag, verify, anonymous_read, redundancy, floor, "
-               "quota_bytes, quota_objects");
+               "quota_bytes, quota_objects, upstream");
   }
   return {};
 }
@@ -77,6 +79,13 @@ Json settings_json(const BucketSettings& settings) {
   // A node that knows no quotas reads what has none.
   if (settings.quota.bytes > 0) json["quota_bytes"] = settings.quota.bytes;
   if (settings.quota.objects > 0) json["quota_objects"] = settings.quota.objects;
+  if (settings.upstream) json["upstream"] = upstream_json(*settings.upstream);
+  return json;
+}
+
+Json stored_settings_json(const BucketSettings& settings) {
+  Json json = settings_json(settings);
+  if (settings.upstream) json["upstream"] = stored_upstream_json(*settings.upstream);
   return json;
 }
 

@@ -10,7 +10,10 @@
 
 namespace millrace::store {
 
+// For people: keys of an upstream are left out.
 nlohmann::ordered_json settings_json(const BucketSettings& settings);
+// For the registry: whole.
+nlohmann::ordered_json stored_settings_json(const BucketSettings& settings);
 // The settings with those changed that the object names. kInvalid for a name or a value that is not known.
 Result<BucketSettings> change_settings(BucketSettings settings, const nlohmann::ordered_json& json);
 

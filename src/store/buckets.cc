@@ -2,6 +2,7 @@
 #include "store/buckets.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "base/crc.h"
 #include "base/mutex.h"
@@ -13,8 +14,11 @@ namespace millrace::store {
 
 namespace {
 
+using Json = nlohmann::ordered_json;
+
 constexpr uint8_t kFormat = 1;
-constexpr uint8_t kFormatWithQuota = 2;
+// The same, and the upstream's settings as JSON (empty: none) and the quota.
+constexpr uint8_t kFormatWithMore = 2;
 
 bool is_word(char letter) {
   return (letter >= 'a' && letter <= 'z') || (letter >= '0' && letter <= '9');
@@ -78,8 +82,9 @@ Status check_key(std::string_view key) {
 
 std::string encode_bucket(const BucketRecord& record) {
   Encoder out;
-  const Quota& quota = record.bucket.settings.quota;
-  out.u8(quota.is_set() ? kFormatWithQuota : kFormat);
+  const BucketSettings& settings = record.bucket.settings;
+  const bool has_more = settings.upstream || settings.quota.is_set();
+  out.u8(has_more ? kFormatWithMore : kFormat);
   out.u8(record.removed ? 1 : 0);
   out.u64(record.bucket.version);
   out.u64(static_cast<uint64_t>(record.bucket.created_ms));
@@ -88,9 +93,10 @@ std::string encode_bucket(const BucketRecord& record) {
   out.u8(static_cast<uint8_t>(record.bucket.settings.etag));
   out.u8(static_cast<uint8_t>(record.bucket.settings.verify));
   out.u8(record.bucket.settings.anonymous_read ? 1 : 0);
-  if (quota.is_set()) {
-    out.u64(quota.bytes);
-    out.u64(quota.objects);
+  if (has_more) {
+    out.text(settings.upstream ? stored_upstream_json(*settings.upstream).dump() : "");
+    out.u64(settings.quota.bytes);
+    out.u64(settings.quota.objects);
   }
   out.u32(crc32c(out.bytes()));
   return std::move(out).take();
@@ -108,11 +114,15 @@ Result<BucketRecord> decode_bucket(std::string_view encoded) {
   const uint8_t etag = in.u8();
   const uint8_t verify = in.u8();
   record.bucket.settings.anonymous_read = in.u8() != 0;
-  if (format == kFormatWithQuota) record.bucket.settings.quota = {in.u64(), in.u64()};
+  std::string upstream;
+  if (format == kFormatWithMore) {
+    upstream = in.text();
+    record.bucket.settings.quota = {in.u64(), in.u64()};
+  }
   const size_t body = encoded.size() - in.left();
   const uint32_t crc = in.u32();
   if (!in.good() || in.left() != 0) return make_error(Code::kCorrupt, "bucket record: it is cut short");
-  if (format != kFormat && format != kFormatWithQuota)
+  if (format != kFormat && format != kFormatWithMore)
     return make_error(Code::kUnsupported, "bucket record: unknown format {}", format);
   if (crc != crc32c(encoded.substr(0, body))) {
     return make_error(Code::kCorrupt, "bucket record: its checksum is wrong");
@@ -122,6 +132,10 @@ Result<BucketRecord> decode_bucket(std::string_view encoded) {
   record.bucket.settings.durability = static_cast<Durability>(durability);
   record.bucket.settings.etag = static_cast<EtagMode>(etag);
   record.bucket.settings.verify = static_cast<Compare>(verify);
+  if (!upstream.empty()) {
+    record.bucket.settings.upstream =
+        MR_TRY(change_upstream({}, Json::parse(upstream, nullptr, false)).within("bucket record"));
+  }
   return record;
 }
 

@@ -61,12 +61,16 @@ struct ScrubStatus {
   std::vector<Damage> found;  // at most kMaxDamages, newest last
 };
 
+// What to do with a drive that was given up for lost and still holds objects. Nobody remembers which of them
+// were deleted since.
+enum class GivenUp : uint8_t { kRefuse, kTakeBack };
+
 class Drives {
  public:
   virtual ~Drives() = default;
   virtual Readiness readiness() const = 0;
   virtual std::vector<DriveStatus> status() = 0;
-  virtual Status add(const std::string& path) = 0;
+  virtual Status add(const std::string& path, GivenUp given_up) = 0;
   virtual Status drain(const std::string& path) = 0;   // starts; status() shows how far
   virtual Status remove(const std::string& path) = 0;  // an error while it still holds objects
   virtual Status forget(const std::string& id) = 0;  // a missing drive, which is another node's now

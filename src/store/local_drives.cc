@@ -29,10 +29,10 @@ Readiness LocalDrives::readiness() const {
   return readiness;
 }
 
-Status LocalDrives::add(const std::string& path) {
+Status LocalDrives::add(const std::string& path, GivenUp given_up) {
   const MutexLock lock(parts_.core.admin);
   // The node's list outlives the directory it was started in.
-  MR_TRY(parts_.attach.add(absolute_path(path)));
+  MR_TRY(parts_.attach.add(absolute_path(path), given_up));
   parts_.housekeeper.wake();
   parts_.shards.wake();
   return {};

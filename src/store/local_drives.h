@@ -27,7 +27,7 @@ class LocalDrives final : public Drives {
 
   Readiness readiness() const override;
   std::vector<DriveStatus> status() override { return parts_.attach.status(); }
-  Status add(const std::string& path) override;
+  Status add(const std::string& path, GivenUp given_up) override;
   Status drain(const std::string& path) override;
   Status remove(const std::string& path) override;
   Status forget(const std::string& id) override;

@@ -17,6 +17,7 @@
 #include "store/checked_blocks.h"
 #include "store/objects.h"
 #include "store/record.h"
+#include "store/running_reads.h"
 
 namespace millrace::store {
 
@@ -52,6 +53,7 @@ class LocalObject final : public Object, public std::enable_shared_from_this<Loc
   // Set by readers.
   mutable std::atomic<uint64_t> resident_us = 0;  // when all of it was last seen in the page cache
   mutable std::atomic<uint64_t> ahead = 0;        // up to where its drive was asked to read ahead
+  mutable RunningReads running;
 
  private:
   const std::shared_ptr<Drive> drive_;      // outlives its objects, also when taken out

@@ -145,12 +145,16 @@ struct ListOptions {
   std::string after;  // keys (and common prefixes) beyond this one
   size_t limit = 1000;
 };
+// Whether an object of a bucket in front of other storage is stored here as well.
+enum class Cached : uint8_t { kNoUpstream, kNo, kYes };
+
 struct ListEntry {
   std::string key;  // or a common prefix
   bool is_prefix = false;
   uint64_t size = 0;
   int64_t modified_ms = 0;
   std::string etag;
+  Cached cached = Cached::kNoUpstream;
 };
 struct ListPage {
   std::vector<ListEntry> entries;  // in key order
@@ -181,6 +185,16 @@ struct Completion {
   Condition condition;
 };
 
+// How far an object is that somebody wants to read soon.
+struct Prefetched {
+  enum class State : uint8_t { kStored, kComing, kMissing, kFailed };
+  std::string key;
+  State state = State::kMissing;
+  uint64_t size = 0;
+  uint64_t stored_bytes = 0;
+  std::string problem = {};  // of one that failed
+};
+
 class Objects {
  public:
   virtual ~Objects() = default;
@@ -208,6 +222,13 @@ class Objects {
   // is here and one other node has them all. Its address, host:port.
   virtual std::optional<std::string> find_holder(const Object& object, uint64_t offset,
                                                  uint64_t size) const = 0;
+  virtual Cached cached(const Object&) const { return Cached::kNoUpstream; }
+  // Has objects fetched that are stored elsewhere only, and says how far each is; in the order of the keys.
+  // kUnsupported: the bucket is in front of nothing.
+  virtual void prefetch(const std::string& bucket, std::vector<std::string>,
+                        Done<std::vector<Prefetched>> done) {
+    done(make_error(Code::kUnsupported, "bucket {} is in front of no other storage", bucket));
+  }
   // The bytes of the shard index (docs/formats/shard-index.md); builds it where it is still pending.
   virtual void shard_index(ObjectPointer object, Done<std::shared_ptr<const std::string>> done) = 0;
   // Complete, or an error: whoever deletes what is not in a list would delete what is only out of sight.

@@ -16,6 +16,7 @@
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/crc.h"
+#include "base/fault.h"
 #include "store/trailer.h"
 
 namespace millrace::store {
@@ -212,7 +213,7 @@ bool ObjectReader::is_checked(const LocalObject& object, const File& file, const
 
 Status ObjectReader::check(const LocalObject& object, const PieceRange& stretch, BlocksToCheck least) const {
   const Compare verify = core_.buckets.verify_of(object.bucket());
-  if (verify == Compare::kScrub) return {};
+  if (verify == Compare::kScrub || broken("no-comparing")) return {};
   return check_blocks(core_, object, stretch, verify == Compare::kRead ? BlocksToCheck::kAll : least);
 }
 
@@ -255,16 +256,27 @@ void ObjectReader::read_ahead(const LocalObject& object, uint64_t from) {
     const uint64_t length = std::min(end - from, object.record().pieces[place.piece].size - place.offset);
     const PieceRange stretch{place.piece, place.offset, length};
     object.drive()->reader().prefetch([this, held = object.shared_from_this(), stretch] {
-      // Whoever sends these bytes meets the error itself, if there is one.
-      const auto file = held->open_piece(stretch.piece);
-      limit_descriptors();
-      if (!file) return;
-      const BlocksToCheck least = least_to_check(**file, stretch);
-      if (least == BlocksToCheck::kAll) static_cast<void>(populate(**file, stretch.offset, stretch.size));
-      static_cast<void>(check(*held, stretch, least).has_value());
+      const uint64_t number = held->running.begin(stretch);
+      bring_ahead(*held, stretch);
+      for (const auto& waiter : held->running.finish(number)) waiter();
     });
     from += length;
   }
+}
+
+// Whoever sends these bytes meets the error itself, if there is one.
+void ObjectReader::bring_ahead(const LocalObject& object, const PieceRange& stretch) {
+  const auto file = object.open_piece(stretch.piece);
+  limit_descriptors();
+  if (!file) return;
+  const BlocksToCheck least = least_to_check(**file, stretch);
+  if (least == BlocksToCheck::kAll) static_cast<void>(populate(**file, stretch.offset, stretch.size));
+  static_cast<void>(check(object, stretch, least).has_value());
+}
+
+bool ObjectReader::may_share(const LocalObject& object, Comparing comparing) const {
+  return comparing == Comparing::kAsBucketSays &&
+         core_.buckets.verify_of(object.bucket()) != Compare::kRead;
 }
 
 void ObjectReader::prepare(std::shared_ptr<const LocalObject> object, Wanted wanted, Done<Extent> done) {
@@ -274,13 +286,22 @@ void ObjectReader::prepare(std::shared_ptr<const LocalObject> object, Wanted wan
     return;
   }
   auto shared_done = std::make_shared<Done<Extent>>(std::move(done));
-  ReadScheduler& reader = object->drive()->reader();
-  const bool taken =
-      reader.read([this, object, wanted, shared_done] { (*shared_done)(bring(*object, wanted)); });
+  const auto answer = [this, object, wanted, shared_done](Stream stream) {
+    (*shared_done)(bring(*object, wanted, stream));
+  };
+  const PieceRange stretch = clip(*object, wanted.offset, wanted.size);
+  const bool share = may_share(*object, wanted.comparing);
+  if (share && object->running.wait(stretch, [answer] { answer(Stream::kGoesOn); })) return;
+  const bool taken = object->drive()->reader().read([object, stretch, share, answer] {
+    if (!share) return answer(Stream::kBegins);
+    const uint64_t number = object->running.begin(stretch);
+    answer(Stream::kBegins);
+    for (const auto& waiter : object->running.finish(number)) waiter();
+  });
   if (!taken) (*shared_done)(make_error(Code::kCancelled, "the store is being closed"));
 }
 
-Result<Extent> ObjectReader::bring(const LocalObject& object, Wanted wanted) {
+Result<Extent> ObjectReader::bring(const LocalObject& object, Wanted wanted, Stream stream) {
   Drive& drive = *object.drive();
   const uint64_t started_us = steady_us();
   const PieceRange stretch = clip(object, wanted.offset, wanted.size);
@@ -296,15 +317,16 @@ Result<Extent> ObjectReader::bring(const LocalObject& object, Wanted wanted) {
   const BlocksToCheck least = least_to_check(*file, stretch);
   auto touched = populate(*file, stretch.offset, stretch.size);
   if (!touched) return failed_read(object, touched.take_error());
+  // Before the comparing, so that the drive goes on meanwhile.
+  const uint64_t end = wanted.offset + stretch.size;
+  if (end < object.record().size) {
+    if (stream == Stream::kBegins) object.ahead.store(end, std::memory_order_relaxed);
+    keep_ahead(object, wanted.offset);
+  }
   MR_TRY(wanted.comparing == Comparing::kAlways ? check_blocks(core_, object, stretch, BlocksToCheck::kAll)
                                                 : check(object, stretch, least));
   if (core_.buckets.verify_of(object.bucket()) != Compare::kRead && stretch.size == object.record().size)
     object.resident_us.store(coarse_us(), std::memory_order_relaxed);
-  const uint64_t end = wanted.offset + stretch.size;
-  if (end < object.record().size) {
-    object.ahead.store(end, std::memory_order_relaxed);
-    keep_ahead(object, wanted.offset);
-  }
   drive.reads.count(stretch.size, steady_us() - started_us);
   return Extent{file, {}, stretch.offset, stretch.size};
 }

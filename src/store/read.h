@@ -1,8 +1,9 @@
 // Reading objects: what is in the page cache at once, the rest through the drive's reader in whole windows.
 //
 // A stretch that is ready can be sent without waiting for the drive. The reader brings a window, compares it
-// with its checksums, and reads the next windows ahead while nobody else waits. What was compared once is not
-// compared again while it stays in memory, unless the bucket asks for that.
+// with its checksums, and reads the next windows ahead while nobody else waits. Requests for bytes of a window
+// that is under way wait for it. What was compared once is not compared again while it stays in memory, unless
+// the bucket asks for that.
 #pragma once
 
 #include <functional>
@@ -18,13 +19,6 @@ namespace millrace::store {
 
 // Whether all of a file's stretch is in the page cache; never reads the drive.
 bool is_resident(const File& file, uint64_t offset, uint64_t size);
-
-// Some bytes of one piece of an object.
-struct PieceRange {
-  size_t piece = 0;
-  uint64_t offset = 0;  // in the piece
-  uint64_t size = 0;
-};
 
 enum class BlocksToCheck : uint8_t { kAll, kUnchecked };
 
@@ -46,7 +40,13 @@ class ObjectReader {
   bool is_checked(const LocalObject& object, const File& file, const PieceRange& stretch) const;
   // Compares what the bucket asks for: at least what was not there before.
   Status check(const LocalObject& object, const PieceRange& stretch, BlocksToCheck least) const;
-  Result<Extent> bring(const LocalObject& object, Wanted wanted);
+  // Whether these bytes were on their way already: then the drive reads ahead of this stream.
+  enum class Stream : uint8_t { kBegins, kGoesOn };
+  Result<Extent> bring(const LocalObject& object, Wanted wanted, Stream stream);
+  // One comparing serves all who want these bytes now.
+  bool may_share(const LocalObject& object, Comparing comparing) const;
+  // A window that nobody waits for yet.
+  void bring_ahead(const LocalObject& object, const PieceRange& stretch);
   void keep_ahead(const LocalObject& object, uint64_t offset);
   void read_ahead(const LocalObject& object, uint64_t from);
   void limit_descriptors();

@@ -19,6 +19,12 @@ inline constexpr Reason kNoSuchPart{Code::kInvalid, "no such part"};
 inline constexpr Reason kPartsOutOfOrder{Code::kInvalid, "parts out of order"};
 inline constexpr Reason kPartTooSmall{Code::kInvalid, "part too small"};
 
+// Of buckets in front of other storage.
+inline constexpr Reason kUpstreamAway{Code::kUnavailable, "upstream away"};
+inline constexpr Reason kUpstreamSilent{Code::kUnavailable, "upstream silent"};
+inline constexpr Reason kUpstreamRefused{Code::kUnavailable, "upstream refused"};
+inline constexpr Reason kUpstreamChanged{Code::kUnavailable, "upstream changed"};
+
 inline Error no_such_bucket(std::string_view name) {
   return make_error(kNoSuchBucket, "there is no bucket {}", name);
 }

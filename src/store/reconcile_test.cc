@@ -165,6 +165,33 @@ TEST_F(ReturningDrivesTest, ARemovedDriveThatTheSettingsStillNameIsNotServed) {
   EXPECT_EQ(store_->drives().size(), 2U);
 }
 
+TEST_F(ReturningDrivesTest, ADriveThatWasGivenUpBringsNothingBackUnlessAskedTo) {
+  open(2);
+  const std::string key = key_on(1);
+  take_away(1);
+  ASSERT_TRUE(store_->remove_drive(drive_path(1)));
+  fs::remove(drive_path(1));
+  fs::rename(drive_path(1) + "-away", drive_path(1));
+  const Status refused = store_->add_drive(drive_path(1));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), Code::kExists);
+  EXPECT_NE(refused.error().message().find("given up for lost"), std::string::npos);
+  EXPECT_EQ(get(*store_, "data", key).error().code(), Code::kNotFound);
+  EXPECT_EQ(store_->drives().size(), 1U);
+  ASSERT_TRUE(store_->add_drive(drive_path(1), GivenUp::kTakeBack));
+  EXPECT_EQ(*get(*store_, "data", key), some_bytes(kLarge, 1));
+}
+
+TEST_F(ReturningDrivesTest, ADriveThatWasGivenUpIsTakenEmpty) {
+  open(2);
+  const std::string key = key_on(1);
+  take_away(1);
+  ASSERT_TRUE(store_->remove_drive(drive_path(1)));
+  fs::create_directories(drive_path(1));
+  ASSERT_TRUE(store_->add_drive(drive_path(1)));
+  EXPECT_EQ(get(*store_, "data", key).error().code(), Code::kNotFound);
+}
+
 TEST_F(ReturningDrivesTest, AnAcknowledgedPlainPutIsNotLostBesideAConditionalOne) {
   open(1);
   constexpr int kKeys = 100;

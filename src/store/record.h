@@ -34,6 +34,9 @@ struct Piece {
 // Among a record's headers: why a shard has no index. Given back with the object, like the others.
 inline constexpr std::string_view kIndexProblem = "x-millrace-index-problem";
 
+// Among the headers of an object that came from an upstream: which version of it that is.
+inline constexpr std::string_view kUpstreamVersion = "x-millrace-upstream-version";
+
 enum class ShardState : uint8_t {
   kNone,     // the name does not promise a tar
   kPending,  // to be indexed: the bytes did not come in one plain stream

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <filesystem>
+#include <fstream>
 #include <set>
 #include <thread>
 
@@ -24,6 +25,17 @@ class StoreTest : public ::testing::Test, protected StoreFixture {
       if (entry.is_regular_file()) ++count;
     }
     return count;
+  }
+  // Of every file that is longer than `least`.
+  void flip_byte(uint64_t offset, uint64_t least) {
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(drive_path(0) + "/data")) {
+      if (!entry.is_regular_file() || entry.file_size() < least) continue;
+      std::fstream file(entry.path(), std::ios::in | std::ios::out | std::ios::binary);
+      file.seekg(static_cast<std::streamoff>(offset));
+      const char byte = static_cast<char>(file.get() ^ 0x40);
+      file.seekp(static_cast<std::streamoff>(offset));
+      file.put(byte);
+    }
   }
   // Removal of files follows the answer.
   void wait_for_files(size_t expected) {
@@ -296,6 +308,34 @@ TEST_F(StoreTest, PreparedStretchesAreTheObjectsBytes) {
   }
   EXPECT_EQ(prepare(*store_, *object, bytes.size(), 1).error().code(), Code::kInvalid);
   EXPECT_FALSE(store_->find_ready(*object, bytes.size(), 1));
+}
+
+// Many readers of one object at once, each with all of its windows, and one byte on the drive that is wrong.
+TEST_F(StoreTest, ReadersOfTheSameWindowsAllGetTheBytesOrTheDamage) {
+  open();
+  constexpr size_t kReaders = 16;
+  const std::string bytes = some_bytes(20 * kBlockBytes, 6);
+  ASSERT_TRUE(put(*store_, "data", "whole", bytes));
+  ASSERT_TRUE(put(*store_, "data", "damaged", bytes));
+  open();  // so that nothing was compared
+  for (const char* key : {"whole", "damaged"}) {
+    const auto object = store_->get_object("data", key);
+    ASSERT_TRUE(object);
+    if (std::string_view(key) == "damaged") flip_byte(19 * kBlockBytes + 5, bytes.size());
+    std::atomic<size_t> right = 0;
+    std::atomic<size_t> refused = 0;
+    std::vector<std::jthread> readers;
+    for (size_t i = 0; i < kReaders; ++i) {
+      readers.emplace_back([&] {
+        const auto got = store_->read(*object, 0, bytes.size());
+        if (got && *got == bytes) ++right;
+        if (!got && got.error().code() == Code::kCorrupt) ++refused;
+      });
+    }
+    readers.clear();
+    EXPECT_EQ(right, std::string_view(key) == "whole" ? kReaders : 0) << key;
+    EXPECT_EQ(right + refused, kReaders) << key;
+  }
 }
 
 }  // namespace

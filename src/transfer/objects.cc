@@ -84,12 +84,23 @@ Result<Listing> read_listing(const XmlElement& root) {
     object.size = node.get_number("Size");
     object.etag = without_quotes(node.get("ETag"));
     object.modified_ms = iso_date_ms(node.get("LastModified"));
+    if (node.find("Cached") != nullptr) object.is_cached = node.is_true("Cached");
     listing.objects.push_back(std::move(object));
   }
   return listing;
 }
 
 }  // namespace
+
+Result<ListedPage> list_page(const Location& prefix, const PageOptions& options) {
+  std::string query = fmt::format("list-type=2&encoding-type=url&max-keys={}", options.limit);
+  if (!prefix.key.empty()) query += "&prefix=" + encoded(prefix.key);
+  if (!options.delimiter.empty()) query += "&delimiter=" + encoded(options.delimiter);
+  if (!options.after.empty()) query += "&start-after=" + encoded(options.after);
+  const net::Request request = make_request("GET", prefix.store->url(prefix.bucket, "", query));
+  const XmlElement root = MR_TRY(call_for_xml(prefix, request));
+  return ListedPage{MR_TRY(read_listing(root)), root.is_true("IsTruncated")};
+}
 
 Status list_objects(const Location& prefix, Depth depth, const std::function<Status(Listing&)>& page) {
   std::string token;

@@ -23,12 +23,24 @@ struct ObjectSummary {
   uint64_t size = 0;
   std::string etag;
   int64_t modified_ms = 0;
+  std::optional<bool> is_cached;  // of a bucket in front of other storage: whether it is stored there as well
 };
 struct Listing {
   std::vector<ObjectSummary> objects;
   std::vector<std::string> prefixes;  // "directories", where a delimiter was asked for
 };
 enum class Depth { kOneLevel, kAll };  // one level: up to the next "/"
+// One page.
+struct PageOptions {
+  std::string delimiter;
+  std::string after;  // keys beyond this one
+  size_t limit = 1000;
+};
+struct ListedPage {
+  Listing listing;
+  bool truncated = false;
+};
+Result<ListedPage> list_page(const Location& prefix, const PageOptions& options);
 // Calls `page` for each page as it arrives, in the order of the keys.
 Status list_objects(const Location& prefix, Depth depth, const std::function<Status(Listing&)>& page);
 

@@ -158,6 +158,7 @@ Result<Store*> Stores::open(const std::string& shown, const net::Url& endpoint,
   options.ca_file = settings_.ca_file;
   options.timeouts = settings_.timeouts;
   options.patience_ms = settings_.patience_ms;
+  options.most_attempts = settings_.most_attempts;
   options.connections_per_host = kMaxConnections;
   options.credentials = credentials;
   options.lifeline = lifeline_;

@@ -38,6 +38,7 @@ struct Settings {
   std::string ca_file;
   net::Timeouts timeouts;
   int64_t patience_ms = net::ClientOptions().patience_ms;
+  int most_attempts = net::ClientOptions().most_attempts;
   // What is learnt of clusters; copies of the settings share it.
   std::shared_ptr<net::Neighbours> neighbours = std::make_shared<net::Neighbours>();
 };

@@ -13,7 +13,7 @@ HEALED_SECONDS = 120
 ANSWER_SECONDS = 30
 
 
-def audit(fleet, buckets, history, note):
+def audit(fleet, buckets, history, note, flood):
     """Figures; what is wrong becomes a violation of the history."""
     try:
         for node in fleet.nodes:
@@ -27,6 +27,7 @@ def audit(fleet, buckets, history, note):
     seen = read_through_all(fleet, names, history, figures)
     for bucket in buckets:
         compare_lists(fleet, bucket, seen, history)
+    figures.update(flood.check(history))
     try:
         fleet.wait_until_clean(HEALED_SECONDS)
     except AssertionError as reason:

@@ -16,7 +16,8 @@ import conftest  # noqa: F401 (finds the modules of other folders)
 from audit import audit
 from checks import check
 from etcd import has_etcd
-from fleet import FASTEST_HEALING, Fleet
+from fleet import FASTEST_HEALING, Fleet, can_mount
+from flood import BUCKET as FLOOD_BUCKET, Flood
 from history import History
 from nemesis import Nemesis, possible_kinds
 from schedule import KINDS, make_schedule
@@ -40,6 +41,7 @@ def parse_arguments(words=None):
     parser.add_argument("--registry", choices=["files", "etcd"], help="default: the seed decides")
     parser.add_argument("--nodes", type=int, default=6, choices=range(4, 7), help="4 to 6 (default 6)")
     parser.add_argument("--clients", type=int, default=24, help="threads that ask (default 24)")
+    parser.add_argument("--flood", type=int, default=0, metavar="N", help="processes that write small objects as fast as they can (default 0)")
     parser.add_argument("--faults", default=",".join(KINDS), help=f"of {','.join(KINDS)} (default: all)")
     parser.add_argument("--json", action="store_true", help="one line of JSON instead of words")
     parser.add_argument("--keep", action="store_true", help="keep the directory of the run where nothing was wrong, too")
@@ -72,7 +74,11 @@ class Run:
     def go(self):
         seconds = self.arguments.minutes * 60
         say(f"seed {self.seed}, registry {self.registry}, {' '.join(self.flags) or 'usual healing'}, {self.directory}")
-        fleet = Fleet(self.directory, self.arguments.nodes, self.registry, self.flags)
+        faults = self.arguments.faults.split(",")
+        special = [what for what, kind in (("lines", "line"), ("volumes", "volume")) if kind in faults]
+        if "volumes" in special and not can_mount():
+            special.remove("volumes")
+        fleet = Fleet(self.directory, self.arguments.nodes, self.registry, self.flags, special)
         try:
             if not fleet.network.has_cuts:
                 self.note(f"all nodes are on loopback: {fleet.network.why}")
@@ -94,14 +100,16 @@ class Run:
         for bucket, redundancy in (BUCKETS if self.arguments.nodes == 6 else SMALL_BUCKETS).items():
             fleet.make_bucket(bucket, redundancy=redundancy)
         nemesis = Nemesis(fleet, self.history, self.note)
-        with Traffic(lambda: list(fleet.nodes), BUCKETS, self.history, self.seed, self.arguments.clients) as traffic:
+        fleet.make_bucket(FLOOD_BUCKET, redundancy="copies=3")
+        flood = Flood(fleet, self.arguments.flood, self.seed)
+        with flood, Traffic(lambda: list(fleet.nodes), BUCKETS, self.history, self.seed, self.arguments.clients) as traffic:
             nemesis.run(events, seconds)
             nemesis.heal()
         self.counts = nemesis.counts
         for failure in traffic.failures:
             self.history.violate("harness", "traffic", failure)
         say(f"{seconds:.0f} s are over: reading everything back")
-        audited = audit(fleet, list(BUCKETS), self.history, self.note)
+        audited = audit(fleet, list(BUCKETS), self.history, self.note, flood)
         found, judged = check(self.history)
         return self.verdict(found, {**judged, **audited})
 
@@ -120,6 +128,7 @@ class Run:
 def in_words(told):
     words = [f"seed={told['seed']}", f"minutes={told['minutes']}", f"registry={told['registry']}",
              f"acknowledged={sum(told['acknowledged'].values())}", f"unknown={told['unknown']}"]
+    words += [f"flood_{what.replace(' ', '_')}={count}" for what, count in sorted(told["flood"].items())]
     words += [f"{what.replace(' ', '_')}={count}" for what, count in sorted(told["faults"].items())]
     words += [f"{what}={told[what]}" for what in ("keys", "verified", "raw_verified", *FAULTS_OF_A_VIOLATION, "violations")]
     return " ".join(words)

@@ -3,11 +3,15 @@ import contextlib
 import http.client
 import json
 import os
+import pathlib
 import shutil
+import subprocess
+import sys
 
 import clusters
 import network
 from etcd import Etcd
+from lossy import Lossy, program as lossy_program
 from nodes import Answer, Node
 from program import Millrace
 from store_client import Signer, wait_until
@@ -29,9 +33,16 @@ class FleetNode(Node):
                          host=place.host, port=place.port(9400))
         self.name, self.place, self.fleet, self.before = name, place, fleet, place.before
         self.directory.mkdir()
+        self.address, self.line = self.listen, None
+        if fleet.has_lines:
+            self.line = Line(self, place.port(9401))
+            self.address = self.line.address
+            self.flags += ["--set", f"advertise={self.address}"]
         self.drives = [self.directory / f"drive{number}" for number in range(DRIVES)]
         for drive in self.drives:
             self.flags += ["--drive", str(drive)]
+        # The file system of the last drive can be made to fail, to stand still, and to lose what was not flushed.
+        self.volume = Lossy(self.drives[-1]).__enter__() if fleet.has_volumes else None
 
     def ask(self, method, path, body=None, headers=None, timeout=30):
         signed = {"x-millrace-redirect": "no", **(headers or {})}
@@ -54,10 +65,30 @@ class FleetNode(Node):
         return clusters.is_running(self)
 
 
+class Line:
+    """What other nodes send to a node passes through a program that can be told to spoil it (proxy.py)."""
+
+    def __init__(self, node, port):
+        self.address = f"{node.host}:{port}"
+        self.control = node.directory / "line"
+        self.spoil("pass", 0)
+        self.process = subprocess.Popen([*node.before, sys.executable, pathlib.Path(__file__).with_name("proxy.py"), node.host, str(port), str(node.port),
+                                         self.control], stderr=subprocess.DEVNULL)
+
+    def spoil(self, mode, number):
+        self.control.write_text(f"{mode} {number}\n")
+
+    def close(self):
+        self.process.kill()
+        self.process.wait()
+
+
 class Fleet(clusters.Cluster):
     """`registry`: "files" or "etcd". Everything that it starts ends with close(), whatever state it is in."""
 
-    def __init__(self, directory, count, registry="files", flags=FASTEST_HEALING):
+    def __init__(self, directory, count, registry="files", flags=FASTEST_HEALING, special=()):
+        """`special`: "lines" between nodes that can be spoiled, "volumes" that can be made to fail."""
+        self.has_lines, self.has_volumes = "lines" in special, "volumes" in special
         self.directory, self.flags, self.key, self.etcd, self.nodes, self.former = directory, flags, None, None, [], []
         self.network = network.open_network()
         try:
@@ -110,7 +141,7 @@ class Fleet(clusters.Cluster):
         return None
 
     def number_of(self, node):
-        return next(one["number"] for one in self.told()["nodes"] if one["address"] == node.listen)
+        return next(one["number"] for one in self.told()["nodes"] if one["address"] == node.address)
 
     def change(self, action, node):
         """Drains or removes a node through any other that answers."""
@@ -130,7 +161,7 @@ class Fleet(clusters.Cluster):
 
     def wait_until_serving(self, nodes, seconds=60):
         """Until every running node has a map in which these nodes serve or drain, and no other does."""
-        wanted = sorted(node.listen for node in nodes)
+        wanted = sorted(node.address for node in nodes)
 
         def together():
             for node in self.living:
@@ -147,8 +178,14 @@ class Fleet(clusters.Cluster):
             if node.is_running:
                 node.process.kill()
                 node.process.wait()
+            if node.line:
+                node.line.close()
         if self.etcd:
             self.etcd.close()
+        # Last: every process in a namespace has the mounts of the moment at which it began, and keeps them busy.
+        for node in self.nodes + self.former:
+            if node.volume:
+                node.volume.__exit__()
         self.network.close()
 
     def __enter__(self):
@@ -163,6 +200,10 @@ class Fleet(clusters.Cluster):
         if kind is None:
             # Each drive keeps some hundred MB in reserve; what failed stays to be looked at.
             shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def can_mount():
+    return os.geteuid() == 0 and os.path.exists(lossy_program())
 
 
 def skewed(seconds):

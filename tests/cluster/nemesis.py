@@ -58,6 +58,8 @@ class Nemesis:
             for node in self.fleet.nodes:
                 self.fleet.network.slow(node.name, None)
         for node in self.fleet.nodes:
+            if node.line:
+                node.line.spoil("pass", 0)
             if node.is_running:
                 node.process.send_signal(signal.SIGCONT)
             if self.expected[node.name] == "armed":
@@ -186,6 +188,42 @@ class Nemesis:
         for node in self._nodes(event):
             self.fleet.network.slow(node.name, None)
 
+    def _begin_line(self, event):
+        for node in self._nodes(event):
+            node.line.spoil(*event.detail)
+            self.count(f"lines spoiled: {event.detail[0]}")
+
+    def _end_line(self, event):
+        for node in self._nodes(event):
+            node.line.spoil("pass", 0)
+
+    # The last drive of a node.
+
+    def _begin_volume(self, event):
+        for node in self._nodes(event):
+            self.count(f"volumes {event.detail}")
+            if event.detail.startswith("power"):
+                self._kill(node)
+                node.volume.cut_power(torn=event.detail == "power lost, torn")
+            elif event.detail == "stuck":
+                node.volume.process.send_signal(signal.SIGSTOP)
+            elif event.detail == "unreadable":
+                node.unreadable = contextlib.ExitStack()
+                node.unreadable.enter_context(node.volume.unreadable())
+            else:
+                node.volume.refuse(event.detail)
+
+    def _end_volume(self, event):
+        for node in self._nodes(event):
+            if event.detail.startswith("power"):
+                self._start(node)
+            elif event.detail == "stuck":
+                node.volume.process.send_signal(signal.SIGCONT)
+            elif event.detail == "unreadable":
+                node.unreadable.close()
+            else:
+                node.volume.mend()
+
     # The registry.
 
     def _begin_registry(self, event):
@@ -286,7 +324,7 @@ class Nemesis:
 
         def is_empty():
             told = next(progress(one) for one in self.fleet.living if one is not old)
-            return told[old.listen] and told[old.listen]["slices"] == 0 and self.fleet.is_clean()
+            return told[old.address] and told[old.address]["slices"] == 0 and self.fleet.is_clean()
 
         self._wait(is_empty, "the drained node never became empty")
         self.expected[old.name] = "down"
@@ -305,6 +343,10 @@ def possible_kinds(fleet, wanted):
         notes.update(dict.fromkeys(("partition", "slow"), f"no network namespaces ({fleet.network.why})"))
         if fleet.etcd:
             notes["registry"] = notes["slow"]
+    if not fleet.has_volumes:
+        notes["volume"] = "the drives are plain directories"
+    if not fleet.has_lines:
+        notes["line"] = "the nodes reach each other directly"
     if not has_fault_points():
         notes["crash"] = "this build has no fault points"
     if fleet.etcd is None:

@@ -208,7 +208,9 @@ class Drives:
         return data, there, wanted
 
     def _read_inline(self, bucket, key, newest):
-        same = [mark for _, mark in self.marks[bucket, key] if mark.record.version == newest.record.version and mark.has_slice]
+        # By the write, not by its version: while nodes stop one after the other, those that are left may move an object anew, and the others
+        # have the same bytes under the version before.
+        same = [mark for _, mark in self.marks[bucket, key] if mark.has_slice and mark.record.spread.write == newest.record.spread.write]
         must(same, f"{bucket}/{key}: no drive has the bytes of the newest mark")
         must(all(mark.data == same[0].data for mark in same), f"{bucket}/{key}: the copies differ")
         return same[0].data, len(same), len(newest.record.spread.holders)

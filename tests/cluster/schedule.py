@@ -9,9 +9,9 @@ import random
 from clusters import LEASE_SECONDS
 
 # kind -> how often.
-WEIGHTS = {"kill": 8, "crash": 4, "stop": 5, "partition": 5, "slow": 2, "registry": 2, "member": 3, "skew": 2, "drive": 1, "membership": 1}
+WEIGHTS = {"kill": 8, "crash": 4, "stop": 5, "partition": 5, "slow": 2, "line": 4, "volume": 4, "registry": 2, "member": 3, "skew": 2, "drive": 1, "membership": 1}
 KINDS = tuple(WEIGHTS)
-BUSY = ("kill", "crash", "stop", "partition", "skew")  # a node that one of these has is down, slow to answer, or cut off
+BUSY = ("kill", "crash", "stop", "partition", "skew", "line", "volume")  # a node that one of these has is down, slow to answer, or cut off
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,6 +45,10 @@ def detail_of(rng, kind):
         return rng.choice(["both ways", "to it", "from it"]), rng.choice(["peers", "registry", "peers and registry"])
     if kind == "slow":
         return rng.choice(["500kbit", "4mbit", "30mbit"])
+    if kind == "line":
+        return rng.choice([("delay", 0.02), ("delay", 0.2), ("flip", 20), ("flip", 300), ("sever", 50), ("half-open", 0)])
+    if kind == "volume":
+        return rng.choice(["failing", "read-only", "unreadable", "stuck", "power lost", "power lost, torn"])
     if kind == "crash":
         return rng.randrange(1, 60)
     if kind == "skew":

@@ -1,6 +1,8 @@
 """The checkers find every fault that they are there for, and take what is possible."""
 import pytest
 
+import flood
+
 from checks import check_counter, check_key, check_lists, settled
 from history import History
 from linearisable import GaveUp, Operation, find_order
@@ -109,3 +111,17 @@ def test_bytes_of_two_writes_and_of_none_are_torn():
     history.know_etag("b/k", first, '"a"')
     history.know_etag("b/k", first, '"b"')
     assert history.violations[0]["kind"] == "torn"
+
+
+@pytest.mark.parametrize("kind, versions, there", [("", [1], 1), ("", [None], None), ("", [1, 2], 1), ("", [1, 2], 2), ("", [1, None], None),
+                                                   ("lost", [1], None), ("stale", [2], 1), ("resurrected", [None], 1), ("lost", [1, 2], None)])
+def test_the_keys_of_a_flood_are_what_may_be_there(kind, versions, there):
+    history = History()
+    flood.judge({"p0/1": versions}, {} if there is None else {"p0/1": flood.etag_of("p0/1", there)[0]}, "n0", history)
+    assert [one["kind"] for one in history.violations] == ([kind] if kind else [])
+
+
+def test_a_key_that_no_flood_wrote_is_a_violation():
+    history = History()
+    flood.judge({}, {"p0/1": "etag"}, "n0", history)
+    assert [one["kind"] for one in history.violations] == ["list"]

@@ -27,7 +27,7 @@ def seed_with_faults(faults):
 
 
 @pytest.mark.parametrize("registry, faults", [
-    ("files", "kill,stop,partition,registry,slow"),
+    ("files", "kill,stop,partition,registry,slow,line"),
     pytest.param("etcd", "kill,stop,partition,registry,member,slow", marks=pytest.mark.skipif(not has_etcd(), reason="etcd is not installed"))])
 def test_nothing_is_lost_in_a_short_run(registry, faults):
     seed = os.environ.get("SEED") or str(seed_with_faults(faults))

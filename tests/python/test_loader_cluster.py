@@ -36,8 +36,7 @@ def cluster(tmp_path_factory, shards):
 def whole(cluster):
     """The cluster; what a test killed is back afterwards."""
     yield cluster
-    cluster.restart(*(node for node in cluster.nodes if node not in cluster.living))
-    cluster.wait_until_serving(cluster.nodes)
+    cluster.make_whole()
 
 
 def described(urls, window):

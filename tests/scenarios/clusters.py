@@ -61,6 +61,11 @@ class Cluster:
         for node in nodes:
             node.wait_until_ready()
 
+    def make_whole(self):
+        """Those that were killed serve again."""
+        self.restart(*(node for node in self.nodes if node not in self.living))
+        self.wait_until_serving(self.nodes)
+
     def __enter__(self):
         try:
             return self.start()

@@ -182,11 +182,14 @@ def test_beyond_the_redundancy_reads_fail_and_nothing_wrong_is_given(tmp_path):
                 assert body in (None, objects.bodies[f"/pairs/{number}"]), number
             assert None in answers, "no key had both of its holders on the lost nodes"
             cluster.wait_until_serving([stays])
+        not_ready = stays.get("/-/cluster/ready")
+        assert not_ready.status == 503 and b"bucket pairs takes no writes: 1 drives serve, and its floor is 2" in not_ready.body, not_ready.body
         assert stays.put("/pairs/new", b"x").status == 503
         assert stays.ask("GET", "/pairs").status == 503, "a list with holes"
         assert stays.ask("DELETE", "/pairs/1").status == 503
         cluster.restart(*lost)
         cluster.wait_until_serving(cluster.nodes)
+        assert all(node.get("/-/cluster/ready").json["serving"] == 3 for node in cluster.nodes)
         objects.check_all(cluster.nodes, ranged=False)
         assert [node.keys("pairs") for node in cluster.nodes] == [objects.keys("pairs")] * 3
 

@@ -78,6 +78,28 @@ def test_what_unequal_ranks_leave_out_is_told_and_can_be_levelled(millrace, tmp_
     assert held == [15, 15, 15, 15] and millrace.json("pls", "verify", "by-shard")[0]["faults"] == []
 
 
+def test_dry_runs_tell_what_would_move_and_write_nothing(millrace, tmp_path):
+    (tmp_path / "texts").mkdir()
+    for number in range(60):
+        (tmp_path / "texts" / f"{number:02}.txt").write_text(str(number))
+    millrace("shard", "texts", "-o", "s-%d.tar", "--max-samples", 10)
+    ingest = ("pls", "ingest", "s-*.tar", "-o", "stores", "--ranks", 4)
+    told = millrace.json(*ingest, "--partition", "by-shard", "--dry-run")[0]
+    assert (told["samples"], sorted(told["per_rank"])) == (60, [10, 10, 20, 20])
+    assert "would take 60 samples into the stores of 4 ranks below stores: 15 to 15 each" in millrace(*ingest, "-n").err
+    assert not (tmp_path / "stores").exists()
+    millrace(*ingest)
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("stores/**/*")}
+    told = millrace.json("pls", "exchange", "stores", "--q", "0.2", "--dry-run")[0]
+    assert told["moved"] == 12 and told["most_sent"] == 3 and told["samples"] == 60
+    assert millrace.json("pls", "redeal", "stores", "--ranks", 3, "--dry-run")[0]["moved"] == 15
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.glob("stores/**/*")} == before
+    # What was foretold is what happens.
+    assert millrace.json("pls", "exchange", "stores", "--q", "0.2")[0]["samples_sent"] == 3
+    millrace("plan", "size", "--gpus", 8, "-o", "cluster.toml", "--dry-run")
+    assert not (tmp_path / "cluster.toml").exists()
+
+
 def test_curves_of_a_plot_are_told_apart_and_their_names_do_not_cover_each_other(millrace, tmp_path):
     names = [f"run{number:02}" for number in range(12)]
     for number, name in enumerate(names):

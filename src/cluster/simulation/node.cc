@@ -26,7 +26,6 @@ class Process final : public Strand, public Peers, public Membership, public She
     watch();
     MenderOptions mending;
     mending.grace_us = kGraceUs;
-    mending.share = 1.0;
     protocol_.mender().set_builder(*this, mending);
     protocol_.mender().adopt_map();
     WalkerOptions walking;

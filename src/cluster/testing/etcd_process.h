@@ -4,11 +4,8 @@
 // and its data. One thread.
 #pragma once
 
-#include <arpa/inet.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,6 +20,7 @@
 #include "base/testing/temporary_directory.h"
 #include "cluster/testing/eventually.h"
 #include "net/client.h"
+#include "net/testing/loopback.h"
 
 namespace millrace::testing {
 
@@ -35,14 +33,8 @@ inline bool has_etcd() {
 class FreePort {
  public:
   FreePort() {
-    const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof address;
-    MR_ASSERT(::bind(socket, reinterpret_cast<sockaddr*>(&address), size) == 0);
-    ::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size);
-    number_ = ntohs(address.sin_port);
+    const int socket = make_socket();
+    number_ = take_free_port(socket);
     held_ = File(socket, "port");
   }
   uint16_t number() const { return number_; }

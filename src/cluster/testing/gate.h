@@ -4,17 +4,14 @@
 // test's thread owns it.
 #pragma once
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "base/assert.h"
 #include "base/mutex.h"
+#include "net/testing/loopback.h"
 
 namespace millrace::testing {
 
@@ -22,12 +19,7 @@ class Gate {
  public:
   // To a port of the loopback device.
   explicit Gate(uint16_t target) : target_(target), listener_(make_socket()) {
-    sockaddr_in address = loopback(0);
-    socklen_t size = sizeof address;
-    MR_ASSERT(::bind(listener_, reinterpret_cast<sockaddr*>(&address), size) == 0);
-    MR_ASSERT(::listen(listener_, 64) == 0);
-    ::getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &size);
-    port_ = ntohs(address.sin_port);
+    port_ = listen_on_loopback(listener_);
     acceptor_ = std::thread([this] { accept_all(); });
   }
   Gate(const Gate&) = delete;
@@ -58,15 +50,6 @@ class Gate {
   }
 
  private:
-  static int make_socket() { return ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0); }
-  static sockaddr_in loopback(uint16_t port) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    address.sin_port = htons(port);
-    return address;
-  }
-
   void accept_all() {
     while (true) {
       const int near = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);

@@ -4,9 +4,6 @@
 // is.
 #pragma once
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <functional>
@@ -14,9 +11,9 @@
 #include <thread>
 #include <vector>
 
-#include "base/assert.h"
 #include "base/mutex.h"
 #include "base/text.h"
+#include "net/testing/loopback.h"
 
 namespace millrace::testing {
 
@@ -46,15 +43,8 @@ class ScriptServer {
   using Script = std::function<Answer(const Asked&)>;
 
   explicit ScriptServer(Script script) : script_(std::move(script)) {
-    listener_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof address;
-    MR_ASSERT(::bind(listener_, reinterpret_cast<sockaddr*>(&address), size) == 0);
-    MR_ASSERT(::listen(listener_, 64) == 0);
-    ::getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &size);
-    port_ = ntohs(address.sin_port);
+    listener_ = make_socket();
+    port_ = listen_on_loopback(listener_);
     acceptor_ = std::thread([this] { accept_all(); });
   }
   ~ScriptServer() {
@@ -81,6 +71,12 @@ class ScriptServer {
     return static_cast<int>(sockets_.size());
   }
 
+  // Closes each connection behind its first answer.
+  static Answer ok_and_close(const Asked&) {
+    Answer answer = ok("x");
+    answer.then_close = true;
+    return answer;
+  }
   static Answer ok(const std::string& body, const std::string& more_headers = "") {
     return {
         fmt::format("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n{}\r\n{}", body.size(), more_headers, body)};

@@ -87,7 +87,9 @@ class WaitingStore {
   }
 
   std::vector<DriveStatus> drives() { return store_->drives().status(); }
-  Status add_drive(const std::string& path) { return store_->drives().add(path); }
+  Status add_drive(const std::string& path, GivenUp given_up = GivenUp::kRefuse) {
+    return store_->drives().add(path, given_up);
+  }
   Status drain_drive(const std::string& path) { return store_->drives().drain(path); }
   Status remove_drive(const std::string& path) { return store_->drives().remove(path); }
   ScrubStatus scrub_status() { return store_->drives().scrub_status(); }
