@@ -15,6 +15,10 @@ from steady_load import Load, make_buckets  # noqa: E402
 from store_client import wait_until  # noqa: E402
 
 
+# Nodes of versions before this one refuse messages of others while they finish requests, for up to some 20 s.
+ATTEMPTS = 40
+
+
 class Steps:
     def __init__(self, cluster, load, talk):
         self.cluster, self.load, self.talk, self.taken = cluster, load, talk, 0
@@ -37,7 +41,7 @@ def upgrade(directory, old, new, count, talk=print):
         node.program = str(old)
     with cluster:
         make_buckets(cluster)
-        with Load(cluster.nodes) as load:
+        with Load(cluster.nodes, attempts=ATTEMPTS) as load:
             steps = Steps(cluster, load, talk)
             load.go_on()
             for node in cluster.nodes:

@@ -19,14 +19,14 @@ BUCKETS_OF_THREE = {"copies": "copies=3", "pairs": "copies=2"}
 class Retrying:
     """Asks the nodes in turn until one answers with anything but 503, as S3 clients do."""
 
-    def __init__(self, nodes, seed):
-        self.nodes, self.turns, self.random = nodes, itertools.count(seed), random.Random(seed)
+    def __init__(self, nodes, seed, attempts=ATTEMPTS):
+        self.nodes, self.turns, self.random, self.attempts = nodes, itertools.count(seed), random.Random(seed), attempts
         self.asked, self.again = 0, 0
 
     def ask(self, method, path, body=None):
         self.asked += 1
         said = []
-        for attempt in range(ATTEMPTS):
+        for attempt in range(self.attempts):
             node = self.nodes[next(self.turns) % len(self.nodes)]
             try:
                 answer = node.ask(method, path, body, timeout=30)
@@ -37,16 +37,16 @@ class Retrying:
                 said.append(repr(broken))
             self.again += 1
             time.sleep(min(0.05 * 2 ** attempt, 1) * self.random.uniform(0.5, 1))
-        raise AssertionError(f"{method} {path} failed {ATTEMPTS} times: {said}")
+        raise AssertionError(f"{method} {path} failed {self.attempts} times: {said}")
 
 
 class Load:
     """Clients that write, read, delete and list objects of their own, and know what each is."""
 
-    def __init__(self, nodes, clients=4):
+    def __init__(self, nodes, clients=4, attempts=ATTEMPTS):
         self.nodes, self.stop = nodes, threading.Event()
         self.buckets = list(buckets_for(nodes))
-        self.clients = [Retrying(nodes, number) for number in range(clients)]
+        self.clients = [Retrying(nodes, number, attempts) for number in range(clients)]
         self.rounds, self.trouble, self.known = [0] * clients, [], [{} for _ in range(clients)]
         self.threads = [threading.Thread(target=self.run, args=(number,)) for number in range(clients)]
 
