@@ -75,8 +75,9 @@ void add_drives(CLI::App& app, Shell& shell) {
       add_dry_run(*verb, shell);
     }
     if (name == "add")
-      verb->add_flag("--take-back", flags->take_back,
-                     "Also a drive that was removed while it was missing: what was deleted since may come back");
+      verb->add_flag(
+          "--take-back", flags->take_back,
+          "Also a drive that was removed while it was missing: what was deleted since may come back");
     verb->callback([&shell, flags, name] {
       shell.action = [&shell, flags, name] {
         return name == "list" ? list(shell, *flags) : change(shell, *flags, name);

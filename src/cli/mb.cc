@@ -213,7 +213,8 @@ void add_mb(CLI::App& app, Shell& shell) {
   flags->redundancy.add_to(*verb);
   flags->quota.add_to(*verb);
   add_dry_run(*verb, shell);
-  verb->footer("Examples:\n  millrace mb mr://imagenet\n  millrace mb mr://imagenet --redundancy 4+2\n"
+  verb->footer(
+      "Examples:\n  millrace mb mr://imagenet\n  millrace mb mr://imagenet --redundancy 4+2\n"
       "  millrace mb mr://scratch --quota 500GB");
   verb->callback([&shell, flags] { shell.action = [&shell, flags] { return make(shell, *flags); }; });
 }

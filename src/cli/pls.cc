@@ -87,8 +87,7 @@ Result<NextEpoch> view_next(const exchange::Ranks& ranks, const std::string& roo
       if (one.label != exchange::kNoLabel) classes = std::max(classes, one.label + 1);
     }
   }
-  for (const auto& residents : ranks)
-    next.view.labels.push_back(exchange::count_labels(residents, classes));
+  for (const auto& residents : ranks) next.view.labels.push_back(exchange::count_labels(residents, classes));
   next.view.fraction = options.fraction.at(next.exchanges, exchange::measure_balance(next.view.labels));
   return next;
 }

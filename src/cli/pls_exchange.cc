@@ -104,8 +104,7 @@ Status refuse_mpirun() {
       .with_hint("start it without mpirun, where all stores are below one root");
 }
 
-Status foresee_exchange(Shell& shell, const ExchangeFlags& flags,
-                        const exchange::ExchangeOptions& options) {
+Status foresee_exchange(Shell& shell, const ExchangeFlags& flags, const exchange::ExchangeOptions& options) {
   MR_TRY(refuse_mpirun());
   const exchange::Ranks ranks = MR_TRY(read_residents(flags.root));
   const auto [view, exchanges] = MR_TRY(view_next(ranks, flags.root, options));
@@ -139,10 +138,8 @@ Status foresee_redeal(Shell& shell, const ExchangeFlags& flags) {
   for (uint32_t rank = 0; rank < sizes.size(); ++rank)
     leavers.add(exchange::plan_redeal(rank, sizes, flags.ranks).sent(), sizes[rank]);
   if (shell.json) {
-    Shell::print({{"dry_run", true},
-                  {"ranks", flags.ranks},
-                  {"moved", leavers.all},
-                  {"samples", leavers.samples}});
+    Shell::print(
+        {{"dry_run", true}, {"ranks", flags.ranks}, {"moved", leavers.all}, {"samples", leavers.samples}});
     return {};
   }
   shell.say(fmt::format("would deal {} samples of {} rank{} to {}: {} of them change their rank",

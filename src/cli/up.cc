@@ -91,8 +91,7 @@ Status run_up(Shell& shell, const NodeFlags& flags) {
   }
   shell.log().info("stopping: requests under way may finish");
   const node::Node::Left left = node->drain(config.stop_seconds * 1000);
-  if (left.of_clients > 0)
-    shell.log().warn("stopped with requests under way", "requests", left.of_clients);
+  if (left.of_clients > 0) shell.log().warn("stopped with requests under way", "requests", left.of_clients);
   // Their coroutines wait for answers that may never come; what they did not finish was not acknowledged.
   if (left.of_clients + left.of_nodes > 0) std::_Exit(left.of_clients > 0 ? 1 : 0);
   node.reset();

@@ -73,7 +73,8 @@ class Cluster {
   void drop(ObjectName name, store::Spread spread);
   Result<store::Spread> choose_spread(const ObjectName& name, Requester::Size size) const;
 
-  // Begins to heal, move and tidy. A drive that is away is waited for; `share`: of the time, for making slices.
+  // Begins to heal, move and tidy. A drive that is away is waited for; `share`: of the time, for making
+  // slices.
   struct Healing {
     uint64_t grace_us = MenderOptions().grace_us;
     double share = 1.0;

@@ -1,8 +1,8 @@
 // HealPace: how much of its time a node gives to making and moving slices.
 //
 // While clients ask this node for objects, healing gets a share of the time: one step after the other, each
-// followed by a rest. While nobody asks, it goes as fast as it can. A step is a stripe of an object, so that a
-// request waits for milliseconds, not for a slice. Any thread; step() blocks.
+// followed by a rest. While nobody asks, it goes as fast as it can. A step is a stripe of an object, so that
+// a request waits for milliseconds, not for a slice. Any thread; step() blocks.
 #pragma once
 
 #include <algorithm>

@@ -97,8 +97,7 @@ void plan_slices(const MendingView& view, Mending& mending) {
   for (unsigned slot = 0; slot < mending.holders.size(); ++slot) {
     const DriveId drive = mending.holders[slot];
     const auto heard = view.heard.find(drive);
-    if (contains(view.takers, drive) && heard != view.heard.end() &&
-        !heard->second.held_slot(spread, drive))
+    if (contains(view.takers, drive) && heard != view.heard.end() && !heard->second.held_slot(spread, drive))
       mending.builds.push_back({slot, drive});
   }
   for (const auto& [drive, ledger] : view.heard) {

@@ -44,7 +44,8 @@ class Building {
       if (stopping_) return make_error(Code::kUnavailable, "the node stops");
       const auto make = [&] { return make_cell(stripe, sent); };
       const uint64_t size =
-          MR_TRY(order_.pace == SliceBuilder::Order::Pace::kNow ? make() : cluster_.heal_pace().step(stopping_, make));
+          MR_TRY(order_.pace == SliceBuilder::Order::Pace::kNow ? make()
+                                                                : cluster_.heal_pace().step(stopping_, make));
       if (size == 0 && sent > 0) break;
       sent += size;
     }

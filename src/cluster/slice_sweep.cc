@@ -70,8 +70,7 @@ Status SliceSweep::visit_named(DriveId drive, const Visit& visit) {
       store::Decoder in(row.value);
       const Ledger ledger = MR_TRY(decode_ledger(in).within(row.bucket + "/" + row.key));
       for (const Prepared& slice : ledger.prepared) visit(net::to_hex(slice.spread.write_id));
-      if (ledger.mark && ledger.mark->has_slice)
-        visit(net::to_hex(ledger.mark->record.spread.write_id));
+      if (ledger.mark && ledger.mark->has_slice) visit(net::to_hex(ledger.mark->record.spread.write_id));
     }
     if (rows.size() < kPage) return {};
     after = {rows.back().bucket, rows.back().key};

@@ -18,9 +18,8 @@ bool is_one_line(const std::string& line) {
 }
 
 TEST(AuditLineTest, HostileTextsStayInTheirField) {
-  for (const char* text :
-       {"a\nb", "\r\n{\"event\":\"request\"}", "\"},{\"as\":\"key\"", "\\\"", "\x1b[2J", "\x7f",
-        "\xe2\x80\xa8", "\xc2\x85", "\xff\xfe", "\xed\xa0\x80", "\t", "é/ü"}) {
+  for (const char* text : {"a\nb", "\r\n{\"event\":\"request\"}", "\"},{\"as\":\"key\"", "\\\"", "\x1b[2J",
+                           "\x7f", "\xe2\x80\xa8", "\xc2\x85", "\xff\xfe", "\xed\xa0\x80", "\t", "é/ü"}) {
     const std::string line = audit_line({{"event", "request"}, {"key", text}, {"status", 200}});
     EXPECT_TRUE(is_one_line(line)) << line;
     const Json back = Json::parse(line);

@@ -54,9 +54,9 @@ class Call {
   Operation operation = Operation::kNone;
   Charge document;  // of a body that was read whole
   // For the audit.
-  std::string_view refused_with = {};      // S3's code of the refusal
-  std::string change;                      // what administration was asked to change, as it came
-  std::vector<TouchedObject> touched;      // of a request about many objects
+  std::string_view refused_with = {};  // S3's code of the refusal
+  std::string change;                  // what administration was asked to change, as it came
+  std::vector<TouchedObject> touched;  // of a request about many objects
 
   store::Objects& objects() { return services.objects; }
   // One of many objects that the request is about; kept where there is an audit.

@@ -2,9 +2,9 @@
 // fetched before they are asked for.
 //
 // Whether a bucket is such a one shows in the first answer that bytes come with; until then its shards wait.
-// Other buckets and other servers hear nothing. Shards that are read as streams are not fetched here: for them
-// the bucket is asked once. A hint that fails is forgotten: the shard is fetched when it is read. One thread of
-// its own sends them, and keeps nobody waiting. soon() and heard() may be called by any thread.
+// Other buckets and other servers hear nothing. Shards that are read as streams are not fetched here: for
+// them the bucket is asked once. A hint that fails is forgotten: the shard is fetched when it is read. One
+// thread of its own sends them, and keeps nobody waiting. soon() and heard() may be called by any thread.
 #pragma once
 
 #include <cstdint>

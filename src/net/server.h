@@ -95,8 +95,8 @@ class Server {
   int spare_ = -1;  // a descriptor to accept with when no other is left
   size_t next_core_ = 0;
   std::atomic<unsigned> connections_ = 0;
-  std::atomic<unsigned> under_way_ = 0;     // requests that a drain waits for
-  std::atomic<unsigned> lasting_ = 0;       // those that outlast it
+  std::atomic<unsigned> under_way_ = 0;         // requests that a drain waits for
+  std::atomic<unsigned> lasting_ = 0;           // those that outlast it
   std::atomic<uint64_t> lasting_until_us_ = 0;  // when one of these was last under way
   std::atomic<Refused> refused_ = Refused::kNone;
   bool stopped_ = false;

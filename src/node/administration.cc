@@ -109,7 +109,8 @@ Status change_drive(store::Drives& drives, const Json& change) {
   const std::string path = change.at("path").get<std::string>();
   const Json take_back = change.value("take_back", Json(false));
   if (!take_back.is_boolean()) return make_error(Code::kInvalid, "\"take_back\" must be true or false");
-  if (take_back && action != "add") return make_error(Code::kInvalid, "\"take_back\" goes with \"add\" alone");
+  if (take_back && action != "add")
+    return make_error(Code::kInvalid, "\"take_back\" goes with \"add\" alone");
   if (action == "add")
     return drives.add(path, take_back ? store::GivenUp::kTakeBack : store::GivenUp::kRefuse);
   if (action == "drain") return drives.drain(path);
@@ -226,8 +227,7 @@ void NodeAdministration::attach(const net::Server& server, const gateway::Meters
 net::Task<Status> NodeAdministration::tell_metrics(Call& call) {
   auto work = [this]() -> Result<std::string> {
     return prometheus_text({*meters_, *server_, parts_.store.drives(), parts_.quotas, parts_.audit,
-                            parts_.upstream,
-                            parts_.cluster ? &*parts_.cluster : nullptr});
+                            parts_.upstream, parts_.cluster ? &*parts_.cluster : nullptr});
   };
   auto text = co_await call.blocking(std::move(work));
   if (!text) co_return co_await call.refuse(text.error());

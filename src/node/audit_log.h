@@ -69,9 +69,9 @@ class AuditLog final : public gateway::Audit {
   const std::string node_;
   Log& log_;
   // Of the thread.
-  std::string batch_;        // whole lines, but for the beginning of the first
-  std::string half_;         // that beginning, which was written already
-  bool failing_ = false;     // and the log was told so
+  std::string batch_;     // whole lines, but for the beginning of the first
+  std::string half_;      // that beginning, which was written already
+  bool failing_ = false;  // and the log was told so
 
   mutable Mutex mutex_;
   std::deque<std::string> waiting_ MR_GUARDED_BY(mutex_);

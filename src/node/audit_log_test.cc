@@ -92,7 +92,7 @@ TEST_F(AuditLogTest, EveryLineIsInTheFileWithTimeAndNode) {
   }
   EXPECT_EQ(turns, (std::vector<int>{500, 500, 500, 500}));
   // Who may read objects need not know who does.
-  struct stat facts {};
+  struct stat facts{};
   ASSERT_EQ(::stat(path.c_str(), &facts), 0);
   EXPECT_EQ(facts.st_mode & 0777, 0600U);
 }

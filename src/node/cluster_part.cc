@@ -276,8 +276,8 @@ Status ClusterPart::wire() {
   objects_->start();
   peers_->start_pings();
   cluster_->start_repairing(log_);
-  cluster_->start_walking({}, {config_.heal_after_seconds * 1'000'000,
-                               static_cast<double>(config_.heal_share_percent) / 100.0});
+  cluster_->start_walking(
+      {}, {config_.heal_after_seconds * 1'000'000, static_cast<double>(config_.heal_share_percent) / 100.0});
   drive_watch_.start(1s, [this] {
     forget_given_away();
     member_->set_drives(own_drives());

@@ -20,14 +20,16 @@ void add_cluster_settings(Settings& table, Config& config) {
   table.add(
       "tls_ca", config.tls_ca,
       "Certificates (PEM) by which this node knows other nodes of its cluster. Empty: those of the system.");
-  table.add("lease", config.lease_seconds, Unit::kSeconds,
-            "How long a node of a cluster may act after the registry heard it last. When it dies, others write "
-            "the keys that it was home of after that time.");
+  table.add(
+      "lease", config.lease_seconds, Unit::kSeconds,
+      "How long a node of a cluster may act after the registry heard it last. When it dies, others write "
+      "the keys that it was home of after that time.");
   table.add("heal_after", config.heal_after_seconds, Unit::kSeconds,
             "How long a cluster waits for a node or drive that is away, before its slices are made anew.");
-  table.add("heal_share", config.heal_share_percent, Unit::kCount,
-            "Share of the time that making and moving slices may take on a node whose clients ask for objects, in "
-            "percent. While nobody asks, it takes all of it.");
+  table.add(
+      "heal_share", config.heal_share_percent, Unit::kCount,
+      "Share of the time that making and moving slices may take on a node whose clients ask for objects, in "
+      "percent. While nobody asks, it takes all of it.");
   table.add("nearly_full", config.nearly_full_percent, Unit::kCount,
             "A drive of a cluster that is used to so many percent gets no new slices: other drives take its "
             "turn.");

@@ -105,17 +105,16 @@ Result<std::unique_ptr<Node>> Node::start(const Config& config, Log& log) {
       stored, store::Quotas::Surroundings{
                   [part = node->cluster_.get()] { return part != nullptr ? part->count_serving() : 1; },
                   [] { return steady_us(); }});
-  node->upstream_ =
-      std::make_unique<upstream::UpstreamObjects>(*node->quotas_, upstream_options(config, *node->store_), log);
+  node->upstream_ = std::make_unique<upstream::UpstreamObjects>(*node->quotas_,
+                                                                upstream_options(config, *node->store_), log);
   store::Objects& objects = *node->upstream_;
   node->workers_ = std::make_unique<Workers>(static_cast<unsigned>(config.workers));
   node->movers_ = std::make_unique<Workers>(static_cast<unsigned>(config.workers));
   node->indexes_ = std::make_unique<gateway::ShardIndexes>(objects, node->store_->memory());
-  node->administration_ = std::make_unique<NodeAdministration>(
-      Administered{*node->store_, objects, node->quotas_->quotas(), node->audit_.get(),
-                   node->cluster_ ? &node->cluster_->peers() : nullptr,
-                   node->cluster_ ? std::optional(node->cluster_->joined()) : std::nullopt,
-                   node->upstream_.get()});
+  node->administration_ = std::make_unique<NodeAdministration>(Administered{
+      *node->store_, objects, node->quotas_->quotas(), node->audit_.get(),
+      node->cluster_ ? &node->cluster_->peers() : nullptr,
+      node->cluster_ ? std::optional(node->cluster_->joined()) : std::nullopt, node->upstream_.get()});
   const gateway::Services services{objects,
                                    node->store_->memory(),
                                    *node->indexes_,

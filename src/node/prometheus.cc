@@ -114,7 +114,8 @@ void add_cluster(Families& families, const JoinedCluster& joined) {
   gauge("epoch", "Number of the newest map that this node knows", map->epoch());
   gauge("has_lease", "1 while this node may act", member.has_lease() ? 1 : 0);
   if (const auto age = member.lease_age_us())
-    gauge("lease_age_seconds", "Since the lease of this node was renewed; at the setting lease it acts no more",
+    gauge("lease_age_seconds",
+          "Since the lease of this node was renewed; at the setting lease it acts no more",
           static_cast<double>(*age) / 1e6);
   gauge("leader", "1 where this node leads the cluster", member.is_leader() ? 1 : 0);
   const auto counter = [&](const std::string& name, const std::string& help, uint64_t value) {

@@ -341,9 +341,10 @@ Status Attach::check_given_up(Drive& drive) const {
   if (std::ranges::find(removed, drive.id()) == removed.end()) return {};
   const std::string_view held = MR_TRY(find_held(drive));
   if (held.empty()) return {};
-  return make_error(Code::kExists,
-                    "drive {} was given up for lost, and still holds {}: what was deleted since may come back",
-                    drive.path(), held)
+  return make_error(
+             Code::kExists,
+             "drive {} was given up for lost, and still holds {}: what was deleted since may come back",
+             drive.path(), held)
       .with_hint("millrace drives add --take-back takes all of it back; or empty the directory first");
 }
 

@@ -390,8 +390,7 @@ bool Drive::is_nearly_full(unsigned percent) {
   const uint64_t relief = nearly_full_ ? kReliefPercent : 0;
   const uint64_t least = std::max(share(now.total_bytes, 100 - percent), reserve_bytes_ + reserve_bytes_ / 8);
   const bool lacks_inodes =
-      now.total_inodes != 0 &&
-      now.free_inodes < 2 * now.inode_reserve() + share(now.total_inodes, relief);
+      now.total_inodes != 0 && now.free_inodes < 2 * now.inode_reserve() + share(now.total_inodes, relief);
   nearly_full_ = now.free_bytes < least + share(now.total_bytes, relief) || lacks_inodes;
   return nearly_full_;
 }

@@ -73,7 +73,7 @@ class Drives {
   virtual Status add(const std::string& path, GivenUp given_up) = 0;
   virtual Status drain(const std::string& path) = 0;   // starts; status() shows how far
   virtual Status remove(const std::string& path) = 0;  // an error while it still holds objects
-  virtual Status forget(const std::string& id) = 0;  // a missing drive, which is another node's now
+  virtual Status forget(const std::string& id) = 0;    // a missing drive, which is another node's now
   virtual ScrubStatus scrub_status() = 0;
   virtual void scrub_now() = 0;  // a whole cycle, without waiting for its turn
 };

@@ -295,8 +295,7 @@ void Quotas::count(const std::string& bucket) {
       Status room = tally.counted ? book_->admit(tally, one)
                                   : counted.error().copy().within("counting what the bucket holds");
       if (room) {
-        answers.emplace_back(std::move(one.done),
-                             std::make_shared<Grant>(book_, bucket, one.growth.added));
+        answers.emplace_back(std::move(one.done), std::make_shared<Grant>(book_, bucket, one.growth.added));
       } else {
         answers.emplace_back(std::move(one.done), room.take_error());
       }

@@ -61,8 +61,8 @@ class QuotasTest : public ::testing::Test, protected testing::StoreFixture {
   // As the objects list it.
   Use listed() {
     Use use;
-    const auto page = wait_for<ListPage>(
-        [&](Done<ListPage> done) { objects_->list("data", {}, std::move(done)); });
+    const auto page =
+        wait_for<ListPage>([&](Done<ListPage> done) { objects_->list("data", {}, std::move(done)); });
     for (const ListEntry& entry : page->entries) use = {use.bytes + entry.size, use.objects + 1};
     return use;
   }

@@ -275,8 +275,7 @@ void ObjectReader::bring_ahead(const LocalObject& object, const PieceRange& stre
 }
 
 bool ObjectReader::may_share(const LocalObject& object, Comparing comparing) const {
-  return comparing == Comparing::kAsBucketSays &&
-         core_.buckets.verify_of(object.bucket()) != Compare::kRead;
+  return comparing == Comparing::kAsBucketSays && core_.buckets.verify_of(object.bucket()) != Compare::kRead;
 }
 
 void ObjectReader::prepare(std::shared_ptr<const LocalObject> object, Wanted wanted, Done<Extent> done) {

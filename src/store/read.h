@@ -1,9 +1,9 @@
 // Reading objects: what is in the page cache at once, the rest through the drive's reader in whole windows.
 //
 // A stretch that is ready can be sent without waiting for the drive. The reader brings a window, compares it
-// with its checksums, and reads the next windows ahead while nobody else waits. Requests for bytes of a window
-// that is under way wait for it. What was compared once is not compared again while it stays in memory, unless
-// the bucket asks for that.
+// with its checksums, and reads the next windows ahead while nobody else waits. Requests for bytes of a
+// window that is under way wait for it. What was compared once is not compared again while it stays in
+// memory, unless the bucket asks for that.
 #pragma once
 
 #include <functional>

@@ -17,7 +17,7 @@ constexpr uint8_t kHasSpread = 4;  // the spread is not 1+0
 constexpr uint8_t kHasUpload = 8;  // the object is the parts of an upload
 constexpr uint8_t kAllFlags = kDeleted | kHasEpoch | kHasSpread | kHasUpload;
 constexpr size_t kChecksumBytes = 4;
-constexpr size_t kPieceBytes = 16;       // file and size
+constexpr size_t kPieceBytes = 16;         // file and size
 constexpr size_t kShardBytes = 1 + 3 * 8;  // state, samples, offset and size of the index
 
 Error broken(std::string_view why) {

@@ -50,7 +50,7 @@ class UnfinishedFile {
   const std::shared_ptr<Drive> drive_;
   const std::optional<uint64_t> size_;
   Mutex opening_;
-  File file_;  // set with the mutex held, read by those who called open()
+  File file_;                   // set with the mutex held, read by those who called open()
   std::string temporary_path_;  // empty: the file has no name
   uint64_t allocated_ = 0;
 };

@@ -121,7 +121,8 @@ Result<Grouper::Added> Grouper::add(const Member& member) {
 uint64_t Grouper::memory() const {
   constexpr uint64_t kFieldOverhead = 96;  // of one name in many_fields_
   uint64_t bytes = seen_keys_.memory() + many_fields_.size() * kFieldOverhead;
-  for (const Group& group : groups_) bytes += group.names.capacity() + group.fields.capacity() * sizeof(Group::Field);
+  for (const Group& group : groups_)
+    bytes += group.names.capacity() + group.fields.capacity() * sizeof(Group::Field);
   return bytes;
 }
 
