@@ -194,7 +194,7 @@ Status change(Shell& shell, const BucketFlags& flags) {
   }
   const Json list = all ? answer.at("buckets") : Json::array({answer});
   for (const Json& one : list) {
-    fmt::print("{}  durability={} etag={} verify={} anonymous-read={} redundancy={} floor={}{}\n",
+    fmt::print("{}  durability={} etag={} verify={} anonymous-read={} redundancy={} floor={}{}{}\n",
                one.at("name").get<std::string>(), one.at("durability").get<std::string>(),
                one.at("etag").get<std::string>(), one.at("verify").get<std::string>(),
                one.at("anonymous_read").get<bool>() ? "on" : "off", one.at("redundancy").get<std::string>(),

@@ -31,7 +31,7 @@ transfer::Settings settings_for(const Catalogue& catalogue) {
 class Stream {
  public:
   // The places where the shard is, best first; the catalogue keeps them.
-  Stream(const std::vector<Source>& sources, transfer::Stores& stores) : sources_(sources), stores_(stores) {}
+  Stream(const std::vector<Source>& sources, Fetcher& fetcher) : sources_(sources), fetcher_(fetcher) {}
 
   struct Wanted {
     Stretch stretch;
@@ -71,7 +71,8 @@ class Stream {
   Status fill(const Wanted& wanted) MR_REQUIRES(read_mutex_) {
     if (!input_) {
       shard::InputOptions options;
-      options.stores = &stores_;
+      options.stores = &fetcher_.stores();
+      options.heard = [this](const std::string& name, const auto& headers) { fetcher_.heard(name, headers); };
       options.etag = sources_[source_].etag;
       input_ = MR_TRY(shard::ShardInput::open(sources_[source_].name, options));
     }
@@ -96,7 +97,7 @@ class Stream {
   }
 
   const std::vector<Source>& sources_;
-  transfer::Stores& stores_;
+  Fetcher& fetcher_;
   Mutex queue_mutex_;
   std::deque<Wanted> waiting_ MR_GUARDED_BY(queue_mutex_);
   Mutex read_mutex_;
@@ -146,7 +147,7 @@ void Fetcher::fetch(const Stretch& stretch, std::shared_ptr<Chunk> into) {
 }
 
 std::shared_ptr<Stream> Fetcher::open_stream(uint32_t shard) {
-  return std::make_shared<Stream>(catalogue_.shards()[shard].sources, stores_);
+  return std::make_shared<Stream>(catalogue_.shards()[shard].sources, *this);
 }
 
 void Fetcher::fetch(const std::shared_ptr<Stream>& stream, const Stretch& stretch,
@@ -203,6 +204,11 @@ Status Fetcher::fill(const Stretch& stretch, Chunk& chunk) {
   }
   return std::move(*failure).within(fmt::format("fetching bytes {} to {} of {}", stretch.offset,
                                                 stretch.offset + stretch.size, shard.name()));
+}
+
+void Fetcher::heard(const std::string& name, const std::vector<net::HeaderField>& headers) {
+  const auto location = stores_.find(name);
+  if (location) hints_.heard(*location, headers);
 }
 
 Status Fetcher::fill_from(const Source& source, const Stretch& stretch, std::span<std::byte> into) {

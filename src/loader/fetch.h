@@ -46,7 +46,9 @@ class Fetcher {
   void stop();
   transfer::Stores& stores() { return stores_; }
   // The shard will be read soon.
-  void hint(uint32_t shard, Hints::Reading reading) { hints_.soon(shard, reading); }
+  void hint(uint32_t shard) { hints_.soon(shard); }
+  // A store answered with these headers for an object of this name.
+  void heard(const std::string& name, const std::vector<net::HeaderField>& headers);
 
  private:
   void submit(std::function<void()> job, std::shared_ptr<Chunk> chunk);

@@ -12,12 +12,12 @@ Hints::Hints(const Catalogue& catalogue, transfer::Stores& stores) : catalogue_(
     thread_.start(Background::kWhenWoken, [this] { send(); });
 }
 
-void Hints::soon(uint32_t shard, Reading reading) {
+void Hints::soon(uint32_t shard) {
   if (!catalogue_.shards()[shard].sources.front().location) return;
   {
     const MutexLock lock(mutex_);
     if (waiting_.size() == kMostWaiting || std::ranges::find(named_, shard) != named_.end()) return;
-    waiting_.push_back({shard, reading});
+    waiting_.push_back(shard);
     named_.push_back(shard);
     if (named_.size() > kMostRemembered) named_.pop_front();
   }
@@ -39,18 +39,11 @@ void Hints::heard(const transfer::Location& object, const std::vector<net::Heade
   thread_.wake();
 }
 
-std::optional<Hints::Bucket> Hints::find_kind(const transfer::Location& object, Reading reading) {
-  const std::string bucket = object.store->text(object.bucket, "");
-  {
-    const MutexLock lock(mutex_);
-    const auto known = buckets_.find(bucket);
-    if (known != buckets_.end()) return known->second;
-  }
-  if (reading == Reading::kFetched) return std::nullopt;
-  const auto head = transfer::find_head(object);
-  const Bucket kind = head && *head ? kind_of((*head)->headers) : Bucket::kOrdinary;
+std::optional<Hints::Bucket> Hints::find_kind(const transfer::Location& object) {
   const MutexLock lock(mutex_);
-  return buckets_.try_emplace(bucket, kind).first->second;
+  const auto known = buckets_.find(object.store->text(object.bucket, ""));
+  if (known == buckets_.end()) return std::nullopt;
+  return known->second;
 }
 
 void Hints::name_shards(const transfer::Location& bucket, const std::vector<std::string>& keys) {
@@ -66,19 +59,19 @@ void Hints::name_shards(const transfer::Location& bucket, const std::vector<std:
 }
 
 void Hints::send() {
-  std::deque<Waiting> shards;
+  std::deque<uint32_t> shards;
   {
     const MutexLock lock(mutex_);
     shards.swap(waiting_);
   }
   std::map<std::string, std::pair<transfer::Location, std::vector<std::string>>> buckets;
-  std::deque<Waiting> unknown;
-  for (const Waiting& waiting : shards) {
+  std::deque<uint32_t> unknown;
+  for (const uint32_t shard : shards) {
     if (!thread_.goes_on()) return;
-    auto object = stores_.find(catalogue_.shards()[waiting.shard].sources.front().name);
+    auto object = stores_.find(catalogue_.shards()[shard].sources.front().name);
     if (!object) continue;
-    const auto kind = find_kind(*object, waiting.reading);
-    if (!kind) unknown.push_back(waiting);
+    const auto kind = find_kind(*object);
+    if (!kind) unknown.push_back(shard);
     if (kind != Bucket::kBeforeUpstream) continue;
     auto& [bucket, keys] = buckets[object->store->text(object->bucket, "")];
     bucket = object->with_key("");

@@ -2,9 +2,9 @@
 // fetched before they are asked for.
 //
 // Whether a bucket is such a one shows in the first answer that bytes come with; until then its shards wait.
-// Other buckets and other servers hear nothing. Shards that are read as streams are not fetched here: for
-// them the bucket is asked once. A hint that fails is forgotten: the shard is fetched when it is read. One
-// thread of its own sends them, and keeps nobody waiting. soon() and heard() may be called by any thread.
+// Other buckets and other servers hear nothing. A hint that fails is forgotten: the shard is fetched when it is
+// read. One thread of its own sends them, and keeps nobody waiting. soon() and heard() may be called by any
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -32,9 +32,7 @@ class Hints {
   Hints(const Catalogue& catalogue, transfer::Stores& stores);
   ~Hints() { stop(); }
 
-  // kStreamed: nobody will say heard() of its bucket.
-  enum class Reading : uint8_t { kFetched, kStreamed };
-  void soon(uint32_t shard, Reading reading);
+  void soon(uint32_t shard);
   // What the headers of an answer of this object's bucket show.
   enum class Bucket : uint8_t { kOrdinary, kBeforeUpstream };
   void heard(const transfer::Location& object, const std::vector<net::HeaderField>& headers);
@@ -43,19 +41,15 @@ class Hints {
 
  private:
   void send();
-  struct Waiting {
-    uint32_t shard = 0;
-    Reading reading = Reading::kFetched;
-  };
   static Bucket kind_of(const std::vector<net::HeaderField>& headers);
   // Nothing: that is not known yet.
-  std::optional<Bucket> find_kind(const transfer::Location& object, Reading reading);
+  std::optional<Bucket> find_kind(const transfer::Location& object);
   static void name_shards(const transfer::Location& bucket, const std::vector<std::string>& keys);
 
   const Catalogue& catalogue_;
   transfer::Stores& stores_;
   Mutex mutex_;
-  std::deque<Waiting> waiting_ MR_GUARDED_BY(mutex_);
+  std::deque<uint32_t> waiting_ MR_GUARDED_BY(mutex_);
   std::deque<uint32_t> named_ MR_GUARDED_BY(mutex_);
   std::map<std::string, Bucket> buckets_ MR_GUARDED_BY(mutex_);
   Background thread_;

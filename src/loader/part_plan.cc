@@ -167,7 +167,7 @@ PartPlan::Holding PartPlan::hold(Lane& lane, uint64_t place) {
   // The lane goes on with the shard behind this one.
   const uint64_t next = order_.shard_end(place);
   if (next < order_.lane_start(lane.number) + order_.lane_size(lane.number))
-    supply_.fetcher.hint(at(next).shard, Hints::Reading::kFetched);
+    supply_.fetcher.hint(at(next).shard);
   const auto [first, end] = stretch_around(lane, place);
   return lane.held.emplace(first, Lane::Held{nullptr, 0, end, end - first}).first;
 }

@@ -34,6 +34,9 @@ StreamPlan::StreamPlan(const Catalogue& catalogue, const Recipe& recipe, const P
   for (const uint32_t shard : shards_) names.push_back(catalogue.shards()[shard].name());
   shard::InputOptions options;
   options.stores = &supply.fetcher.stores();
+  options.heard = [&fetcher = supply.fetcher](const std::string& name, const auto& headers) {
+    fetcher.heard(name, headers);
+  };
   options.read.group.key_rule = catalogue.key_rule();
   samples_ = std::make_unique<shard::InputStream>(std::move(names), options);
   if (recipe.window == 0) return;
@@ -48,7 +51,7 @@ StreamPlan::StreamPlan(const Catalogue& catalogue, const Recipe& recipe, const P
 void StreamPlan::hint_behind(size_t input) {
   constexpr size_t kAhead = 4;
   for (; hinted_ < std::min(shards_.size(), input + 1 + kAhead); ++hinted_)
-    supply_.fetcher.hint(shards_[hinted_], Hints::Reading::kStreamed);
+    supply_.fetcher.hint(shards_[hinted_]);
 }
 
 Result<bool> StreamPlan::add_sample(BatchPlan& plan) {

@@ -119,6 +119,7 @@ Result<std::string_view> FileSource::peek(size_t bytes) {
 Result<std::unique_ptr<ShardInput>> ShardInput::open(const std::string& name, const InputOptions& options) {
   std::unique_ptr<ShardInput> input(new ShardInput());
   input->stored_ = MR_TRY(FileSource::open(name, options.stores, options.etag));
+  if (options.heard && input->stored_->headers() != nullptr) options.heard(name, *input->stored_->headers());
   if (options.progress != nullptr) input->stored_->watch(*options.progress);
   const std::string_view start = MR_TRY(input->stored_->peek(tar::kMagicBytes));
   if (start.empty()) {

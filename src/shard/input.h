@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/file.h"
 #include "base/progress.h"
@@ -42,6 +43,8 @@ class FileSource final : public tar::ByteSource {
   // Every stored byte passes here too, and none is skipped.
   void tap(std::function<void(std::string_view)> tap) { tap_ = std::move(tap); }
   const std::string& name() const { return name_; }
+  // Of a store's answer; null where the bytes come from elsewhere.
+  const std::vector<net::HeaderField>* headers() const { return object_ ? &object_->headers() : nullptr; }
   // A file that can be read at any place.
   bool is_seekable() const { return seekable_; }
 
@@ -72,6 +75,8 @@ struct InputOptions {
   Progress* progress = nullptr;
   transfer::Stores* stores = nullptr;  // for addresses
   std::string etag;                    // only this version of an object will do; empty: any
+  // Told the headers with which a store answers for this name; may be empty.
+  std::function<void(const std::string& name, const std::vector<net::HeaderField>&)> heard;
 };
 
 class ShardInput {
