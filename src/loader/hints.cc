@@ -16,7 +16,7 @@ void Hints::soon(uint32_t shard) {
   if (!catalogue_.shards()[shard].sources.front().location) return;
   {
     const MutexLock lock(mutex_);
-    if (waiting_.size() == kMostWaiting || std::ranges::find(named_, shard) != named_.end()) return;
+    if (waiting_.size() >= kMostWaiting || std::ranges::find(named_, shard) != named_.end()) return;
     waiting_.push_back(shard);
     named_.push_back(shard);
     if (named_.size() > kMostRemembered) named_.pop_front();
@@ -34,7 +34,7 @@ void Hints::heard(const transfer::Location& object, const std::vector<net::Heade
   {
     const MutexLock lock(mutex_);
     const bool is_new = buckets_.try_emplace(object.store->text(object.bucket, ""), kind).second;
-    if (!is_new || waiting_.empty()) return;
+    if (!is_new) return;
   }
   thread_.wake();
 }
