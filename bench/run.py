@@ -30,6 +30,7 @@ import http_client
 import loader
 import store_get
 import store_put
+import transform
 import upstream
 import verdicts
 
@@ -330,6 +331,10 @@ def bench_http_client(table):
 
 def bench_http_client_https(table):
     http_client.run(table, https=True)
+
+
+def bench_transform(table):
+    transform.run(table)
 
 
 def bench_upstream(table):
