@@ -115,7 +115,7 @@ TEST(EngineTest, AFilterOfTheSystemGivesWhatItRead) {
 }
 
 TEST(KeptResultsTest, AResultIsFoundAfterItWasCommittedAndAfterARestart) {
-  const TemporaryDirectory directory;
+  const testing::TemporaryDirectory directory;
   const KeptOptions options{directory.path("kept"), 1000, 100};
   {
     const auto kept = KeptResults::open(options).take();
@@ -139,7 +139,7 @@ TEST(KeptResultsTest, AResultIsFoundAfterItWasCommittedAndAfterARestart) {
 }
 
 TEST(KeptResultsTest, TheOneThatNobodyReadForTheLongestTimeGoesFirst) {
-  const TemporaryDirectory directory;
+  const testing::TemporaryDirectory directory;
   const auto kept = KeptResults::open({directory.path("kept"), 1000, 100}).take();
   const auto add = [&](const std::string& name, size_t size) {
     const auto writer = kept->begin(name);
@@ -160,7 +160,7 @@ TEST(KeptResultsTest, TheOneThatNobodyReadForTheLongestTimeGoesFirst) {
 }
 
 TEST(KeptResultsTest, NothingIsKeptOnADriveThatIsFullEnough) {
-  const TemporaryDirectory directory;
+  const testing::TemporaryDirectory directory;
   const auto kept = KeptResults::open({directory.path("kept"), 1000, 0}).take();
   EXPECT_EQ(kept->begin("0a"), nullptr);
 }

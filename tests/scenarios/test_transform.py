@@ -401,3 +401,53 @@ def test_the_verb_tries_a_shard_of_the_store_and_a_file(run, place):
         assert tried["samples"] == 12 and tried["fields"]["label"]["count"] == 12
     run("transform", "test", "labels", "mr://train/shard.tar", "--samples", "0-2", "-o", "out.tar")
     assert [sample.key for sample in read_samples(pathlib.Path(place / "out.tar"))] == ["0000", "0001", "0002"]
+
+
+# -- the loader ----------------------------------------------------------------------------------------------
+
+def test_the_loader_reads_what_a_transform_gives(node, run, place):
+    import millrace
+    add(run, "tensors", "--image", "jpg:size=48", "--to", "npy")
+    for number in range(3):
+        shard = write_shard(place / f"l-{number}.tar", [Sample(f"{number}-{s.key}", s.fields) for s in SAMPLES])
+        assert node.put(f"/train/l-{number}.tar", shard.read_bytes()).status == 200
+    address = f"{node.url}/train/l-{{0..2}}.tar"
+    ds = millrace.Dataset(address, transform="tensors", seed=3).shuffle(20).array("npy", name="image").label("cls").key().batch(8)
+    assert "transform='tensors'" in repr(ds)
+
+    def epoch(rank, world):
+        return [(keys, images.copy(), labels.copy()) for images, labels, keys in ds.epoch(0, rank=rank, world=world)]
+    batches = epoch(0, 1)
+    assert sorted(key for keys, _, _ in batches for key in keys) == sorted(f"{n}-{s.key}" for n in range(3) for s in SAMPLES)
+    # The same order each time, and pixels as when the loader decodes.
+    assert [keys for keys, _, _ in epoch(0, 1)] == [keys for keys, _, _ in batches]
+    plain = millrace.Dataset(str(place / "l-0.tar")).shuffle(0).image("jpg", size=48).key().batch(12)
+    images, keys = next(iter(plain))
+    known = dict(zip(keys, images))
+    for keys, images, _ in batches:
+        for key, image in zip(keys, images):
+            if key in known:
+                assert numpy.array_equal(image, known[key])
+    both = [key for rank in range(2) for keys, _, _ in epoch(rank, 2) for key in keys]
+    assert len(both) == 36 and len(set(both)) == 36
+
+
+def test_the_loader_names_a_transform_that_fails(node, run, place):
+    import millrace
+    (place / "picky.py").write_text(PICKY)
+    add(run, "picky", "--python", "picky.py:picky")
+    with pytest.raises(millrace.Error, match="label 1 is not liked"):
+        list(millrace.Dataset(f"{node.url}/train/shard.tar", transform="picky").bytes("jpg").batch(4))
+    with pytest.raises(millrace.InvalidError, match="is a file"):
+        list(millrace.Dataset(str(place / "shard.tar"), transform="picky").bytes("jpg").batch(4))
+    with pytest.raises(millrace.InvalidError, match="name of a transform"):
+        millrace.Dataset("mr://train/a.tar", transform="A/B")
+
+
+def test_a_marked_function_stays_what_it_is():
+    import millrace
+
+    @millrace.transform
+    def same(sample):
+        return sample
+    assert same({"txt": b"x"}) == {"txt": b"x"}
