@@ -14,6 +14,7 @@ import pathlib
 import shutil
 import subprocess
 import time
+import urllib.request
 
 import loader
 import verdicts
@@ -31,6 +32,12 @@ COMMAND_SAMPLES = 200
 
 def verb(*words):
     subprocess.run([MILLRACE, *words], env={**os.environ, "MILLRACE_ENDPOINT": URL}, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def cpu_seconds():
+    """Of the node."""
+    with urllib.request.urlopen(f"{URL}/-/status", timeout=60) as response:
+        return json.load(response)["cpu_seconds"]
 
 
 def seconds_of(command):
@@ -64,30 +71,38 @@ def resize(table):
     verb("transform", "add", "resize", "--image", "jpg:size=224", "--to", "npy")
     urls = " ".join(f"'{URL}/photos/{number}.tar?transform=resize'" for number in range(len(shards)))
     threads = os.cpu_count()
-    alone, store = [], []
+    alone, store, alone_cpu, store_cpu = [], [], [], []
     for _ in range(table.rounds):
         found = json.loads(subprocess.run([DECODE_BENCH, "resize", str(files), "1", str(threads)], capture_output=True, text=True, check=True).stdout)
         alone.append(found["images"] / found["wall"])
+        alone_cpu.append(found["seconds"] / found["images"])
+        before = cpu_seconds()
         store.append(images / seconds_of(f"curl -sf {urls} > /dev/null"))
+        store_cpu.append((cpu_seconds() - before) / images)
     print(f"\nresize of {images} JPEGs, {threads} cores\n  decode_bench {sorted(alone)[len(alone) // 2]:8.0f} images/s\n  the store    {sorted(store)[len(store) // 2]:8.0f} images/s")
     judge(table, "resize at the store / decoding alone, rate", [ours / theirs for ours, theirs in zip(store, alone)], at_least(0.9))
+    judge(table, "decoding alone / resize at the store, CPU time", [theirs / ours for ours, theirs in zip(store_cpu, alone_cpu)], at_least(0.9))
 
 
 def programs(table):
     (shard,) = loader.noise_shards("transform-noise", 1, SHARD_SAMPLES, SAMPLE_BYTES)
     subprocess.run(["curl", "-sf", "-T", shard, f"{URL}/noise/shard.tar"], check=True)
+    subprocess.run(["curl", "-sf", "-T", "-", f"{URL}/noise/empty.tar"], input=bytes(1024), check=True)
     verb("transform", "add", "same", "--filter", "--", "cat")
-    inside, outside, plain = [], [], []
+    inside, outside, plain, begun = [], [], [], []
     get = f"curl -sf {URL}/noise/shard.tar"
     for turn in range(table.rounds + 1):
         found = (seconds_of(f"curl -sf '{URL}/noise/shard.tar?transform=same' > /dev/null"), seconds_of(f"{get} | cat > /dev/null"), seconds_of(f"{get} > /dev/null"))
+        empty = seconds_of(f"curl -sf '{URL}/noise/empty.tar?transform=same' > /dev/null") - seconds_of(f"curl -sf {URL}/noise/empty.tar > /dev/null")
         if turn:  # the first warms up
             for times, seconds in zip((inside, outside, plain), found):
                 times.append(seconds)
+            begun.append(empty * 1e3)
     print("\na filter (cat) over 100 MB")
     for who, times in (("in a sandbox of the store", inside), ("GET | cat", outside), ("plain GET", plain)):
         print(f"  {who:<26} {sorted(times)[len(times) // 2] * 1e3:8.1f} ms")
     judge(table, "sandboxed - outside, ms for a 100 MB shard", [(ours - theirs) * 1e3 for ours, theirs in zip(inside, outside)], at_most(50))
+    judge(table, "one run of nothing - a plain GET of nothing, ms", begun)
 
 
 def commands(table):

@@ -219,7 +219,8 @@ net::Task<Status> get_transformed(Call& call) {
   const auto flow = std::make_shared<ResultFlow>();
   // The services outlive the call, and the run.
   const bool taken = call.services.transforms->submit(
-      [&services = call.services, asked, flow] { run_asked(services, *asked, *flow); });
+      [&services = call.services, asked, flow] { run_asked(services, *asked, *flow); },
+      [flow] { flow->cancel(); });
   if (!taken) {
     Refusal refusal{&kServiceUnavailable, "too many transforms wait for their turn", "try again soon"};
     co_return co_await call.refuse(std::move(refusal));

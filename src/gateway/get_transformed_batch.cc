@@ -94,7 +94,8 @@ net::Task<Status> get_transformed_batch(Call& call) {
   const bool taken = call.services.transforms->submit(
       [&services = call.services, bucket = call.bucket, made = *transform, batch, flow] {
         flow->end(run_batch(services, bucket, *made, *batch, *flow));
-      });
+      },
+      [flow] { flow->cancel(); });
   if (!taken) {
     Refusal refusal{&kServiceUnavailable, "too many transforms wait for their turn", "try again soon"};
     co_return co_await call.refuse(std::move(refusal));

@@ -57,8 +57,8 @@ class Transforms {
   virtual ~Transforms() = default;
   // kNoSuchTransform. May block: another node may have registered it just now.
   virtual Result<std::shared_ptr<const Transform>> get(const std::string& name) = 0;
-  // False: too many runs wait.
-  [[nodiscard]] virtual bool submit(std::function<void()> run) = 0;
+  // `cancel` ends the run when the node stops; any thread, perhaps more than once. False: too many runs wait.
+  [[nodiscard]] virtual bool submit(std::function<void()> run, std::function<void()> cancel) = 0;
   // `name` says object, its version, the transform's and the part that is asked for. May block.
   virtual std::optional<KeptResult> find_kept(const std::string& name) = 0;
   // Null: there is no room, or somebody else is at it.

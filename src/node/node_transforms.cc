@@ -106,6 +106,12 @@ NodeTransforms::~NodeTransforms() {
 void NodeTransforms::stop() {
   watch_.reset();
   reader_.stop();
+  {
+    // Runs may wait for clients that nobody serves any more.
+    const MutexLock lock(running_mutex_);
+    stopping_ = true;
+    for (const auto& cancel : cancels_) cancel();
+  }
   engine_.stop();
   runs_.stop();
 }
@@ -126,8 +132,18 @@ Result<std::shared_ptr<const gateway::Transform>> NodeTransforms::get(const std:
   return std::shared_ptr<const gateway::Transform>(std::make_shared<OneTransform>(std::move(found), engine_));
 }
 
-bool NodeTransforms::submit(std::function<void()> run) {
-  return runs_.submit(std::move(run));
+bool NodeTransforms::submit(std::function<void()> run, std::function<void()> cancel) {
+  return runs_.submit([this, run = std::move(run), cancel = std::move(cancel)] {
+    std::list<std::function<void()>>::iterator own;
+    {
+      const MutexLock lock(running_mutex_);
+      if (stopping_) cancel();
+      own = cancels_.insert(cancels_.end(), cancel);
+    }
+    run();
+    const MutexLock lock(running_mutex_);
+    cancels_.erase(own);
+  });
 }
 
 std::optional<gateway::KeptResult> NodeTransforms::find_kept(const std::string& name) {

@@ -4,12 +4,14 @@
 #pragma once
 
 #include <functional>
+#include <list>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "base/background.h"
 #include "base/log.h"
+#include "base/mutex.h"
 #include "base/workers.h"
 #include "cluster/registry.h"
 #include "gateway/transforms.h"
@@ -32,7 +34,7 @@ class NodeTransforms final : public gateway::Transforms {
   void stop();
 
   Result<std::shared_ptr<const gateway::Transform>> get(const std::string& name) override;
-  bool submit(std::function<void()> run) override;
+  bool submit(std::function<void()> run, std::function<void()> cancel) override;
   std::optional<gateway::KeptResult> find_kept(const std::string& name) override;
   std::unique_ptr<gateway::KeptWriter> keep(const std::string& name) override;
 
@@ -58,6 +60,9 @@ class NodeTransforms final : public gateway::Transforms {
   transform::Engine engine_;
   std::unique_ptr<transform::KeptResults> kept_;
   Workers runs_;
+  Mutex running_mutex_;
+  std::list<std::function<void()>> cancels_ MR_GUARDED_BY(running_mutex_);  // of runs under way
+  bool stopping_ MR_GUARDED_BY(running_mutex_) = false;
   Background reader_;
   std::unique_ptr<cluster::Watch> watch_;
 };

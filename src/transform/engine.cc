@@ -117,8 +117,8 @@ Result<Outcome> Engine::run(const Registered& transform, const Input& input, tar
   counts->runs.count_error();
   const Code code = outcome.error().code();
   Error error = outcome.take_error().within(fmt::format("transform {} of {}", transform.name, input.object));
-  note({wall_ms(), transform.name, transform.tag(), input.object, error.message()});
   const bool is_of_the_node = code == Code::kUnavailable || code == Code::kCancelled || error.is(kNoSandbox);
+  note({wall_ms(), transform.name, transform.tag(), input.object, error.message(), !is_of_the_node});
   if (is_of_the_node) return error;
   return Error(kTransformFailed, error.message()).with_hint(error.hint());
 }
@@ -159,8 +159,8 @@ std::optional<Failure> Engine::find_failure(const Registered& transform, const s
   const int64_t since = wall_ms() - kRememberedMs;
   const MutexLock lock(mutex_);
   for (const Failure& failure : failures_) {
-    if (failure.at_ms >= since && failure.tag == tag && failure.transform == transform.name &&
-        failure.object == object)
+    if (failure.is_lasting && failure.at_ms >= since && failure.tag == tag &&
+        failure.transform == transform.name && failure.object == object)
       return failure;
   }
   return std::nullopt;

@@ -35,6 +35,7 @@ struct Failure {
   std::string tag;
   std::string object;
   std::string message;
+  bool is_lasting = true;  // trying again would fail again
 };
 
 // Since the start, by name.

@@ -41,7 +41,7 @@ TEST(PythonWorkerTest, NonsenseIsRefused) {
         R"({"samples":[{"key":"a","fields":[["txt",2]]}]})",  // a byte is left
         R"({"samples":[{"key":"a","fields":[]}]})", R"({"samples":[{"key":"a.b","fields":[["txt",3]]}]})",
         R"({"samples":[{"key":"a","fields":[["TXT",3]]}]})",
-        R"({"samples":[{"key":"__a__","fields":[["x",3]]}]})",
+        R"({"samples":[{"key":"__a__/b","fields":[["x",3]]}]})",
         R"({"samples":[{"key":"a","fields":[["x",1],["x",2]]}]})"}) {
     EXPECT_FALSE(parse_python_answer(text, "abc")) << text;
   }

@@ -3,6 +3,7 @@ import http.server
 import io
 import json
 import pathlib
+import socket
 import threading
 
 import numpy
@@ -451,3 +452,19 @@ def test_a_marked_function_stays_what_it_is():
     def same(sample):
         return sample
     assert same({"txt": b"x"}) == {"txt": b"x"}
+
+
+def test_a_node_stops_although_nobody_takes_its_results(tmp_path):
+    with Node(tmp_path, "--set", "stop_seconds=1") as node:
+        big = make_tar([(f"{n:04d}.bin", bytes(1 << 20)) for n in range(60)])
+        assert node.put("/train/big.tar", big).status == 200
+        for name, description in (("same", {"kind": "filter", "command": ["cat"]}), ("kept", {"kind": "images", "select": "bin"})):
+            assert node.ask("PUT", f"/-/transforms/{name}", json.dumps(description)).status == 200
+        idle = []
+        for name in ("same", "kept"):
+            client = socket.create_connection((node.host, node.port))
+            client.sendall(f"GET /train/big.tar?transform={name} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+            assert client.recv(1000).startswith(b"HTTP/1.1 200")
+            idle.append(client)
+        node.process.terminate()
+        node.process.wait(timeout=60)

@@ -36,7 +36,7 @@ def processes_in_sandboxes(of=b""):
             try:
                 if 65_100 <= directory.stat().st_uid < 65_164:
                     command = (directory / "cmdline").read_bytes()
-                    found += [command] if of in command else []
+                    found += [command] if command and of in command else []  # one without has ended already
             except OSError:
                 pass  # it has ended
     return found
