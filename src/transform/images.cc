@@ -82,43 +82,42 @@ Result<std::vector<ChosenField>> choose_fields(const tar::Sample& sample,
 }
 
 // Pixels of one image as the description wants them; of its own size where that is not fixed.
-class Picture {
- public:
-  static Result<Picture> make(const decode::Transform& transform, std::string_view encoded,
-                              decode::Workspace& workspace) {
-    const TransformSpec& spec = transform.spec();
-    Picture picture;
-    if (transform.output_bytes() == 0) {
-      decode::RaggedImage ragged = MR_TRY(transform.run_ragged(encoded, 0, workspace));
-      picture.size = ragged.size;
-      picture.bytes.assign(reinterpret_cast<const char*>(ragged.bytes.data()), ragged.bytes.size());
-      return picture;
-    }
-    picture.size = spec.size;
-    picture.bytes.resize(transform.output_bytes());
-    MR_TRY(transform.run(encoded, 0, workspace, std::as_writable_bytes(std::span(picture.bytes))));
-    return picture;
-  }
+struct Picture {
+  decode::Size size;
+  std::string bytes;
 
   decode::PixelsView view(decode::Channels channels) const {
     return {reinterpret_cast<const uint8_t*>(bytes.data()), size, channels,
             size.width * decode::count(channels)};
   }
-
-  decode::Size size;
-  std::string bytes;
 };
 
-Result<std::string> encode(const ImageWork& work, Picture picture) {
-  switch (work.to) {
-    case ImageOutput::kNpy:
-      return decode::npy_header(dtype_of(work.spec.type), shape_of(work.spec, picture.size)) + picture.bytes;
-    case ImageOutput::kJpeg:
-      return decode::encode_jpeg(picture.view(work.spec.channels), work.quality);
-    case ImageOutput::kPng:
-      return decode::encode_png(picture.view(work.spec.channels));
+// Behind `head`, so that what belongs before the pixels costs no copy of them.
+Result<Picture> make_pixels(const decode::Transform& transform, std::string_view encoded,
+                            decode::Workspace& workspace, std::string head) {
+  if (transform.output_bytes() == 0) {
+    decode::RaggedImage ragged = MR_TRY(transform.run_ragged(encoded, 0, workspace));
+    head.append(reinterpret_cast<const char*>(ragged.bytes.data()), ragged.bytes.size());
+    return Picture{ragged.size, std::move(head)};
   }
-  return std::string();
+  const size_t begin = head.size();
+  head.resize(begin + transform.output_bytes());
+  MR_TRY(transform.run(encoded, 0, workspace, std::as_writable_bytes(std::span(head)).subspan(begin)));
+  return Picture{transform.spec().size, std::move(head)};
+}
+
+Result<std::string> encode(const ImageWork& work, const decode::Transform& transform,
+                           std::string_view encoded, decode::Workspace& workspace) {
+  const auto npy = [&](decode::Size size) {
+    return decode::npy_header(dtype_of(work.spec.type), shape_of(work.spec, size));
+  };
+  const bool is_npy = work.to == ImageOutput::kNpy;
+  const bool is_fixed = transform.output_bytes() > 0;
+  Picture picture =
+      MR_TRY(make_pixels(transform, encoded, workspace, is_npy && is_fixed ? npy(work.spec.size) : ""));
+  if (is_npy) return is_fixed ? std::move(picture.bytes) : npy(picture.size) + picture.bytes;
+  return work.to == ImageOutput::kJpeg ? decode::encode_jpeg(picture.view(work.spec.channels), work.quality)
+                                       : decode::encode_png(picture.view(work.spec.channels));
 }
 
 const ChosenField* find_image(const std::vector<ChosenField>& fields, const ImageWork& work) {
@@ -147,8 +146,7 @@ class SampleWork {
     std::string encoded;
     std::string name;
     if (image != nullptr) {
-      Picture picture = MR_TRY(make_picture(image->bytes).within("field " + image->name));
-      encoded = MR_TRY(encode(description_.image, std::move(picture)));
+      encoded = MR_TRY(make_image(image->bytes).within("field " + image->name));
       name = renamed(image->name, description_.image.to);
     }
     std::vector<MadeField> made;
@@ -165,11 +163,20 @@ class SampleWork {
     return result;
   }
 
-  Result<Picture> make_picture(std::string_view encoded) const {
+  // The field as it goes into the result.
+  Result<std::string> make_image(std::string_view encoded) const {
     auto workspace = runner_.take_workspace();
-    auto picture = Picture::make(*transform_, encoded, *workspace);
+    auto made = encode(description_.image, *transform_, encoded, *workspace);
     runner_.give_back(std::move(workspace));
-    return picture;
+    return made;
+  }
+  // The bare pixels.
+  Result<std::string> make_bare(std::string_view encoded) const {
+    auto workspace = runner_.take_workspace();
+    auto picture = make_pixels(*transform_, encoded, *workspace, "");
+    runner_.give_back(std::move(workspace));
+    if (!picture) return picture.take_error();
+    return std::move(picture->bytes);
   }
 
  private:
@@ -228,8 +235,8 @@ Result<MadeSamples> make_part(const SampleWork& work, const Description& descrip
   const auto fields = MR_TRY(choose_fields(sample, description.choices));
   const ChosenField* const image = find_image(fields, description.image);
   if (image == nullptr) return no_image(description.image, sample);
-  const Picture picture = MR_TRY(work.make_picture(image->bytes).within("field " + image->name));
-  std::vector<MadeField> parts = {{"npy", picture.bytes}};
+  const std::string pixels = MR_TRY(work.make_bare(image->bytes).within("field " + image->name));
+  std::vector<MadeField> parts = {{"npy", pixels}};
   std::string label;
   const std::string& name = description.image.label;
   if (!name.empty()) {

@@ -10,6 +10,9 @@ namespace millrace::transform {
 
 Status append_sample(std::string& into, std::string_view key, std::span<const MadeField> fields) {
   if (fields.empty()) return make_error(Code::kInvalid, "sample {} has no fields", printable(key, 256));
+  size_t bytes = into.size();
+  for (const MadeField& field : fields) bytes += tar::padded(field.bytes.size()) + 3 * tar::kBlock;
+  into.reserve(bytes);
   for (const MadeField& field : fields) {
     const std::string name = fmt::format("{}.{}", key, field.field);
     const auto split = tar::split_name(name, tar::KeyRule::kFirstDot);

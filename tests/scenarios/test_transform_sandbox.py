@@ -1,14 +1,16 @@
 """Sandboxes of transforms: what a hostile program tries, and that the node and its machine feel nothing of it."""
 import os
 import pathlib
+import shutil
 import socket
+import tempfile
 import threading
 import time
 
 import pytest
 
 from nodes import Node
-from program import Millrace
+from program import Millrace, binary
 from store_client import make_tar, read_tar, resident_bytes
 
 SHARD = make_tar([("0.txt", b"zero"), ("1.txt", b"one")])
@@ -153,8 +155,8 @@ def test_descriptors_of_the_node_are_not_inherited(attempt):
         assert link.startswith(("pipe:", "/proc/")), text
 
 
-def test_a_fork_bomb_ends_at_its_limit(attempt, node):
-    answer = attempt('''
+FORKS = '''
+import os, sys
 made = 0
 try:
     while True:
@@ -164,7 +166,11 @@ try:
         made += 1
 except OSError as error:
     sys.exit(f"{made} processes, then {error.strerror}")
-''', "--processes", "20", "--seconds", "60")
+'''
+
+
+def test_a_fork_bomb_ends_at_its_limit(attempt, node):
+    answer = attempt(FORKS, "--processes", "20", "--seconds", "60")
     text = answer.body.decode()
     assert answer.code == "TransformFailed" and "processes, then Resource temporarily unavailable" in text
     assert int(text.split(" processes, then")[0].split()[-1]) < 25
@@ -322,3 +328,30 @@ def test_the_node_takes_its_sandboxes_along(tmp_path):
         while processes_in_sandboxes(asleep) and time.monotonic() < until:
             time.sleep(0.02)
         assert processes_in_sandboxes(asleep) == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_a_node_of_an_ordinary_user_has_sandboxes_too():
+    user = 2000
+    place = pathlib.Path(tempfile.mkdtemp())
+    try:
+        place.chmod(0o755)
+        shutil.copy(binary(), place / "millrace")
+        (place / "home").mkdir()
+        os.chown(place / "home", user, user)
+        node = Node(place / "home", program=str(place / "millrace"))
+        node.before = ("setpriv", "--reuid", str(user), "--regid", str(user), "--clear-groups")
+        with node:
+            assert node.put("/train/shard.tar", SHARD).status == 200
+            tool = Millrace(place)
+            environment = {"MILLRACE_ENDPOINT": node.url}
+            tool("transform", "add", "who", "--command", "-c", "id -u > sample.uid; cat /proc/self/uid_map > sample.map; ls -A / > sample.ls", env=environment)
+            members = dict(read_tar(node.get("/train/shard.tar?transform=who").body))
+            assert members["0.uid"] == b"%d\n" % user and members["0.map"].split()[2] == b"1"
+            assert b"home" not in members["0.ls"] and b"root" not in members["0.ls"]
+            tool("transform", "add", "bomb", "--filter", "--processes", "20", "--", "/usr/bin/python3", "-c", FORKS, env=environment)
+            answer = node.get("/train/shard.tar?transform=bomb")
+            assert answer.code == "TransformFailed" and b"processes, then Resource temporarily unavailable" in answer.body
+            still_serves(node)
+    finally:
+        shutil.rmtree(place)
