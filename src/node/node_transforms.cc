@@ -204,6 +204,7 @@ Result<Json> NodeTransforms::add(const std::string& name, const std::string& des
 
 Result<Json> NodeTransforms::remove(const std::string& name) {
   MR_TRY(book_.remove(name));
+  engine_.forget(name);
   if (around_.tell_others) around_.tell_others();
   return Json{{"removed", name}};
 }

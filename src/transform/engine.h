@@ -56,6 +56,8 @@ class Engine {
 
   // The whole tar, with its end. An error names transform, object and, where it is one's fault, the sample.
   Result<Outcome> run(const Registered& transform, const Input& input, tar::ByteSink& out);
+  // The transform is gone: what waits for its next run ends.
+  void forget(const std::string& name) { python_.forget(name); }
   void stop();
 
   std::vector<Counted> read() const;

@@ -104,6 +104,7 @@ Result<Outcome> ProgramRunner::run(const Registered& transform, const Input& inp
   if (!is_filter) {
     agent = MR_TRY(File::open_read(agent_.empty() ? "/proc/self/exe" : agent_));
     options.agent = &agent;
+    options.name = description.command[0];
   }
   const auto sandbox = MR_TRY(room_.start(options));
   CheckedTar checked(description.command[0], out);

@@ -98,6 +98,16 @@ void PythonRunner::stop() {
   idle.swap(idle_);
 }
 
+void PythonRunner::forget(const std::string& name) {
+  std::list<Idle> gone;  // ended without the lock
+  const MutexLock lock(mutex_);
+  for (auto idle = idle_.begin(); idle != idle_.end();) {
+    const auto next = std::next(idle);
+    if (idle->tag.starts_with(name + "/")) gone.splice(gone.end(), idle_, idle);
+    idle = next;
+  }
+}
+
 size_t PythonRunner::count_idle() const {
   const MutexLock lock(mutex_);
   return idle_.size();

@@ -29,6 +29,8 @@ class PythonRunner final : public Runner {
   PythonRunner(SandboxRoom& room, unsigned threads);
   ~PythonRunner() override;
   Result<Outcome> run(const Registered& transform, const Input& input, tar::ByteSink& out) override;
+  // The idle workers of a transform that is gone end.
+  void forget(const std::string& name);
   // Ends the idle workers. Before the room stops.
   void stop();
   size_t count_idle() const;

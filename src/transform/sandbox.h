@@ -48,6 +48,7 @@ struct SandboxOptions {
   std::vector<std::string> words;  // program and arguments
   Limits limits;
   const File* agent = nullptr;  // a program that it gets as kAgentDescriptor; outlives start()
+  std::string name = {};        // for messages; empty: the program
 };
 
 class Sandbox;
@@ -109,7 +110,10 @@ class Sandbox {
  private:
   friend class SandboxRoom;
   Sandbox(SandboxRoom& room, const SandboxOptions& options, size_t place)
-      : room_(room), limits_(options.limits), name_(options.words[0]), place_(place) {}
+      : room_(room),
+        limits_(options.limits),
+        name_(options.name.empty() ? options.words[0] : options.name),
+        place_(place) {}
   Status begin(const SandboxOptions& options);
   void look(uint64_t now_us);
   // False once standard error has ended.
