@@ -1,10 +1,10 @@
 // Turns the JPEGs of a directory into 224 x 224 crops, float32, channels first, normalised: the CPU seconds
 // of all threads, and those on the clock from their common start to the last one's end.
 //
-//   decode_bench rrc|rrc-pixels|rrc-plain|whole DIRECTORY [PASSES [THREADS]]
+//   decode_bench rrc|rrc-pixels|rrc-plain|resize|whole DIRECTORY [PASSES [THREADS]]
 //
 // rrc: from encoded bytes. rrc-pixels: from pixels that were kept. rrc-plain: without AVX2 in the resampling.
-// whole: decoding alone, all of each image.
+// resize: the middle at 224 x 224, uint8, channels last. whole: decoding alone, all of each image.
 #include <fmt/format.h>
 #include <time.h>
 
@@ -46,8 +46,14 @@ double cpu_seconds() {
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
 }
 
-Transform make_transform() {
+Transform make_transform(const std::string& mode) {
   TransformSpec spec;
+  if (mode == "resize") {
+    spec.crop = TransformSpec::Crop::kCenter;
+    spec.resize = 224;
+    spec.size = {224, 224};
+    return Transform::make(spec).take();
+  }
   spec.crop = TransformSpec::Crop::kRandomResized;
   spec.size = {224, 224};
   spec.flip = true;
@@ -91,7 +97,7 @@ class Run {
 
   const std::string mode_;
   const std::vector<std::string>& images_;
-  const Transform transform_ = make_transform();
+  const Transform transform_ = make_transform(mode_);
   Workspace workspace_;
   std::vector<Pixels> kept_;
   // A batch's worth of slots: the result does not stay in the cache, as in training it would not.
@@ -103,7 +109,8 @@ class Run {
 
 int main(int count, char** words) {
   if (count < 3) {
-    fmt::print(stderr, "usage: decode_bench rrc|rrc-pixels|rrc-plain|whole DIRECTORY [PASSES [THREADS]]\n");
+    fmt::print(stderr,
+               "usage: decode_bench rrc|rrc-pixels|rrc-plain|resize|whole DIRECTORY [PASSES [THREADS]]\n");
     return 2;
   }
   const std::vector<std::string> images = read_all(words[2]);

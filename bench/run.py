@@ -31,6 +31,7 @@ import loader
 import ring_trial
 import store_get
 import store_put
+import transform
 import upstream
 import verdicts
 
@@ -335,6 +336,10 @@ def bench_http_client(table):
 
 def bench_http_client_https(table):
     http_client.run(table, https=True)
+
+
+def bench_transform(table):
+    transform.run(table)
 
 
 def bench_upstream(table):

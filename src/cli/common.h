@@ -114,6 +114,7 @@ void add_tar_split(CLI::App& tar, Shell& shell);
 void add_tar_stat(CLI::App& tar, Shell& shell);
 void add_tar_verify(CLI::App& tar, Shell& shell);
 
+void add_transform(CLI::App& app, Shell& shell);
 void add_up(CLI::App& app, Shell& shell);
 // `tar -cf - dataset | tarshards out-%06d.tar`
 void add_tarshards(CLI::App& app, Shell& shell);

@@ -15,6 +15,7 @@
 #include "cli/colour.h"
 #include "cli/program.h"
 #include "cli/shell.h"
+#include "cli/transform_agent.h"
 #include "cli/verbs.h"
 
 namespace {
@@ -39,10 +40,11 @@ int run(int argc, char** argv) {
   const std::unique_ptr<CLI::App> program =
       millrace::cli::make_program(as_tarshards ? Program::kTarshards : Program::kMillrace, shell);
   CLI::App& app = *program;
-  // What follows -- after `tar map` is a command of its own, options and all.
+  // What follows -- after `tar map` and `transform add` is a command of its own, options and all.
   std::vector<std::string> words(argv + 1, argv + argc);
   const auto dashes = std::find(words.begin(), words.end(), "--");
-  if (std::find(words.begin(), dashes, "map") != dashes && dashes != words.end()) {
+  const auto is_before = [&](const char* word) { return std::find(words.begin(), dashes, word) != dashes; };
+  if ((is_before("map") || is_before("transform")) && dashes != words.end()) {
     shell.trailing.assign(dashes + 1, words.end());
     words.erase(dashes, words.end());
   }
@@ -80,6 +82,7 @@ void fill_standard_descriptors() {
 int main(int argc, char** argv) {
   fill_standard_descriptors();
   try {
+    if (millrace::cli::is_agent(argc, argv)) return millrace::cli::run_agent(argc, argv);
     return run(argc, argv);
   } catch (const std::bad_alloc&) {
     fmt::print(stderr, "millrace: out of memory\n");

@@ -104,6 +104,7 @@ struct BucketFlags {
   std::string etag;
   std::string verify;
   std::string anonymous_read;
+  std::string transforms;
   UpstreamFlags upstream;
   std::string endpoint;
 };
@@ -163,6 +164,7 @@ Status change(Shell& shell, const BucketFlags& flags) {
   if (!flags.etag.empty()) settings["etag"] = flags.etag;
   if (!flags.verify.empty()) settings["verify"] = flags.verify;
   if (!flags.anonymous_read.empty()) settings["anonymous_read"] = flags.anonymous_read == "on";
+  if (!flags.transforms.empty()) settings["transforms"] = flags.transforms;
   Json upstream = MR_TRY(flags.upstream.settings(shell));
   if (!upstream.is_null()) settings["upstream"] = std::move(upstream);
   const bool all = flags.address.empty();
@@ -194,11 +196,13 @@ Status change(Shell& shell, const BucketFlags& flags) {
   }
   const Json list = all ? answer.at("buckets") : Json::array({answer});
   for (const Json& one : list) {
-    fmt::print("{}  durability={} etag={} verify={} anonymous-read={} redundancy={} floor={}{}{}\n",
+    fmt::print("{}  durability={} etag={} verify={} anonymous-read={} redundancy={} floor={}{}{}{}\n",
                one.at("name").get<std::string>(), one.at("durability").get<std::string>(),
                one.at("etag").get<std::string>(), one.at("verify").get<std::string>(),
                one.at("anonymous_read").get<bool>() ? "on" : "off", one.at("redundancy").get<std::string>(),
-               one.at("floor").get<unsigned>(), quota_text(one), upstream_text(one));
+               one.at("floor").get<unsigned>(), quota_text(one),
+               one.contains("transforms") ? " transforms=" + one.at("transforms").get<std::string>() : "",
+               upstream_text(one));
   }
   return {};
 }
@@ -240,6 +244,10 @@ void add_bucket(CLI::App& app, Shell& shell) {
   verb->add_option("--anonymous-read", flags->anonymous_read, "on: everyone may read without a key")
       ->check(CLI::IsMember({"on", "off"}).description(""))
       ->type_name("on|off");
+  verb->add_option("--transforms", flags->transforms,
+                   "Transforms that keys without the right admin may use here: names with commas, * or none "
+                   "(default)")
+      ->type_name("NAMES");
   flags->redundancy.add_to(*verb);
   flags->quota.add_to(*verb);
   flags->upstream.add_to(*verb);
@@ -251,6 +259,7 @@ void add_bucket(CLI::App& app, Shell& shell) {
       "Examples:\n  millrace bucket\n  millrace bucket train --anonymous-read on\n  millrace bucket scratch "
       "--durability os --etag fast\n  millrace bucket train --redundancy copies=3 --floor 2\n"
       "  millrace bucket train --quota 10GB --quota-objects 100000\n  millrace bucket train --quota none\n"
+      "  millrace bucket train --transforms thumbs,tensors\n"
       "  millrace bucket train --upstream s3://imagenet/train --keys ~/.aws/credentials --check 3600");
   verb->callback([&shell, flags] { shell.action = [&shell, flags] { return change(shell, *flags); }; });
 }

@@ -27,6 +27,7 @@ void add_verbs(CLI::App& app, Shell& shell) {
   add_plan(app, shell);
   add_pls(app, shell);
   add_prefetch(app, shell);
+  add_transform(app, shell);
   add_ls(app, shell);
   add_cat(app, shell);
   add_stat(app, shell);

@@ -76,6 +76,9 @@ class ClusterObjects final : public store::Objects {
   void complete_upload(store::Completion completion, Done<store::ObjectPointer> done) override;
   void abort_upload(store::UploadName name, Done<void> done) override;
 
+  // Returns when all nodes that serve have read buckets, keys and transforms again. Blocks.
+  Status refresh_everywhere();
+
  private:
   // Runs on a worker, then tells the other nodes to read the buckets again, then answers.
   void change_buckets(std::function<Status()> work, Done<void> done);
@@ -87,8 +90,6 @@ class ClusterObjects final : public store::Objects {
   Status wait_for_redundancy(const std::string& bucket, const store::Redundancy& wanted) const;
   Status remove_empty_bucket(const std::string& name);
   Status empty_closed_bucket(const std::string& name);
-  // Returns when all nodes that serve have read buckets and keys again.
-  Status refresh_everywhere();
   ClusterShards::Get hidden_source();
   // Also of hidden buckets.
   void get_object(const ObjectName& name, Done<store::ObjectPointer> done, unsigned turn = 0);

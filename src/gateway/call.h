@@ -26,6 +26,7 @@
 namespace millrace::gateway {
 
 class ShardIndexes;
+class Transforms;
 
 // What every operation uses; wired once by the node and outliving all calls.
 struct Services {
@@ -37,6 +38,7 @@ struct Services {
   Log& log;
   store::NameRule names = store::NameRule::kS3;  // of new buckets
   Audit* audit = nullptr;                        // none: nothing is kept
+  Transforms* transforms = nullptr;              // none: there are no transforms here
 };
 
 class Call {

@@ -8,8 +8,10 @@
 #include "base/text.h"
 #include "gateway/batch_request.h"
 #include "gateway/get_object.h"
+#include "gateway/missing_entry.h"
 #include "gateway/read_ahead.h"
 #include "gateway/shards.h"
+#include "gateway/transforms.h"
 #include "gateway/upload_body.h"
 #include "tar/format.h"
 #include "tar/writer.h"
@@ -103,28 +105,6 @@ Result<BatchPart> grant(Unpacker& unpacker, ShardIndexes& indexes, const FoundOb
   return part;
 }
 
-Json missing_json(const BatchEntry& entry, size_t position, const Error& error) {
-  const Refusal refusal = refusal_of(error);
-  Json json = {{"position", position}, {"object", entry.object}};
-  if (entry.sample) json["sample"] = *entry.sample;
-  if (entry.member) json["member"] = *entry.member;
-  if (entry.range) json["range"] = *entry.range;
-  json["code"] = refusal.code();
-  json["message"] = refusal.message;
-  return json;
-}
-
-// A member that says what is not there, in the place where it would have been.
-Result<BatchPart> report_missing(const Json& json, size_t position) {
-  std::string text = json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
-  BatchPart part;
-  part.missing = MR_TRY(
-      tar::make_header({.name = fmt::format("__missing__/{:06}.json", position), .size = text.size()}));
-  text.resize(tar::padded(text.size()));
-  part.missing += text;
-  return part;
-}
-
 struct Plan {
   BatchRequest request;
   std::vector<BatchPart> parts;  // one for each entry
@@ -146,7 +126,7 @@ Result<Plan> make_plan(ShardIndexes& indexes, const std::string& bucket, BatchRe
       const Code code = part.error().code();
       if (code != Code::kNotFound && code != Code::kInvalid) return part.take_error();
       Json what = missing_json(entry, i, part.error());
-      part = MR_TRY(report_missing(what, i));
+      part = BatchPart{.missing = MR_TRY(report_missing(what, i)), .range = {}};
       if (plan.request.fail_on_missing) missing.push_back(std::move(what));
     }
     const uint64_t header = MR_TRY(header_of(*part, entry)).size();
@@ -232,6 +212,7 @@ net::Task<Status> BatchSender::send(size_t position) {
 }  // namespace
 
 net::Task<Status> get_batch(Call& call) {
+  if (call.has_query("transform")) co_return co_await get_transformed_batch(call);
   ShardIndexes& indexes = call.services.indexes;
   auto text = co_await read_document(call, kMaxBatchBody);
   if (!text) co_return co_await call.refuse(text.error());

@@ -102,6 +102,14 @@ Result<Redirects> judge_redirects(const Call& call) {
   return wish && request.find("authorization") ? Redirects::kYes : Redirects::kNo;
 }
 
+}  // namespace
+
+Result<std::optional<std::string>> find_redirect(Call& call, const Object& object, ByteRange range) {
+  if (object.is_inline() || range.size == 0) return std::nullopt;
+  if (MR_TRY(judge_redirects(call)) == Redirects::kNo) return std::nullopt;
+  return call.objects().find_holder(object, range.offset, range.size);
+}
+
 net::Task<Status> redirect(Call& call, std::string address) {
   std::string query(call.request().query);
   if (!query.empty()) query += '&';
@@ -111,6 +119,8 @@ net::Task<Status> redirect(Call& call, std::string address) {
                                    net::percent_encode(call.key, net::Encode::kPath), query, net::kHopQuery));
   co_return co_await call.connection.send({});
 }
+
+namespace {
 
 // One part of a multipart object, as clients ask for when they download in parallel.
 Result<ParsedRange> part_range(const store::Record& record, const std::string& text) {
@@ -269,14 +279,9 @@ net::Task<Status> get_object(Call& call) {
     co_return co_await call.refuse(std::move(refusal));
   }
   const uint64_t size = asked.kind == RangeKind::kPart ? asked.range.size : record.size;
-  if (!object->is_inline() && size > 0) {
-    const auto redirects = judge_redirects(call);
-    if (!redirects) co_return co_await call.refuse(redirects.error());
-    if (*redirects == Redirects::kYes) {
-      const auto holder = call.objects().find_holder(*object, asked.range.offset, size);
-      if (holder) co_return co_await redirect(call, *holder);
-    }
-  }
+  const auto holder = find_redirect(call, *object, {asked.range.offset, size});
+  if (!holder) co_return co_await call.refuse(holder.error());
+  if (*holder) co_return co_await redirect(call, **holder);
   co_return co_await respond(call, object, asked);
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "gateway/call.h"
@@ -27,6 +28,10 @@ struct ByteRange {
   uint64_t offset = 0;
   uint64_t size = 0;
 };
+
+// The node to which a reader of these bytes is better sent, and sending him there, with his query.
+Result<std::optional<std::string>> find_redirect(Call& call, const store::Object& object, ByteRange range);
+net::Task<Status> redirect(Call& call, std::string address);
 
 // Sends a range of which `first` was brought already, as (part of) a body whose head is out.
 net::Task<Status> send_brought(Call& call, store::Reader& reader, store::Extent first, ByteRange range);

@@ -61,6 +61,8 @@ constexpr Row kRows[] = {
     {&kRequestTimeTooSkewed, "RequestTimeTooSkewed", 403},
     {&kServiceUnavailable, "ServiceUnavailable", 503},
     {&kSignatureDoesNotMatch, "SignatureDoesNotMatch", 403},
+    {&kNoSuchTransform, "NoSuchTransform", 404},
+    {&kTransformFailed, "TransformFailed", 422},
     {&kTooLarge, "EntityTooLarge", 400},
     {&kXAmzContentSHA256Mismatch, "XAmzContentSHA256Mismatch", 400},
 };

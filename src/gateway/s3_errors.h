@@ -42,6 +42,8 @@ inline constexpr Reason kNotImplemented{Code::kUnsupported, "not implemented"};
 inline constexpr Reason kRequestTimeTooSkewed{Code::kDenied, "clocks differ"};
 inline constexpr Reason kServiceUnavailable{Code::kUnavailable, "unavailable"};
 inline constexpr Reason kSignatureDoesNotMatch{Code::kDenied, "wrong signature"};
+inline constexpr Reason kNoSuchTransform{Code::kNotFound, "no such transform"};
+inline constexpr Reason kTransformFailed{Code::kInvalid, "transform failed"};
 inline constexpr Reason kTooLarge{Code::kTooLarge, "too large"};
 inline constexpr Reason kXAmzContentSHA256Mismatch{Code::kInvalid, "wrong x-amz-content-sha256"};
 

@@ -13,6 +13,7 @@
 #include "gateway/prefetch.h"
 #include "gateway/put_object.h"
 #include "gateway/shards.h"
+#include "gateway/transforms.h"
 
 namespace millrace::gateway {
 
@@ -40,13 +41,14 @@ constexpr OperationRow kRows[] = {
     {Operation::kHeadBucket, kBucket, "HEAD", "", "", kRead, head_bucket, "head_bucket", ""},
     {Operation::kListObjects, kBucket, "GET", "", "", kRead, list_objects, "list", ""},
     {Operation::kDeleteObjects, kBucket, "POST", "delete", "", kWrite, delete_objects, "delete_many", ""},
-    {Operation::kGetBatch, kBucket, "POST", "batch", "", kRead, get_batch, "get_batch", ""},
+    {Operation::kGetBatch, kBucket, "POST", "batch", "", kRead, get_batch, "get_batch", "transform"},
     {Operation::kPrefetch, kBucket, "POST", "prefetch", "", kRead, prefetch_objects, "prefetch", ""},
     {Operation::kCreateBucket, kBucket, "PUT", "", "", kWrite, create_bucket, "create_bucket", ""},
     {Operation::kDeleteBucket, kBucket, "DELETE", "", "", kWrite, delete_bucket, "delete_bucket", ""},
     {Operation::kListParts, kObject, "GET", "uploadId", "", kRead, list_parts, "list_parts", ""},
     {Operation::kGetTags, kObject, "GET", "tagging", "", kRead, get_tags, "get_tags", ""},
     {Operation::kGetAcl, kObject, "GET", "acl", "", kRead, get_acl, "bucket_config", ""},
+    {Operation::kGetTransformed, kObject, "GET", "transform", "", kRead, get_transformed, "transform", ""},
     {Operation::kGetIndex, kObject, "GET", "index", "", kRead, get_index, "get_index", ""},
     {Operation::kGetMember, kObject, "GET", "member", "", kRead, get_member, "get_member", ""},
     {Operation::kGetSample, kObject, "GET", "sample", "", kRead, get_samples, "get_samples", ""},

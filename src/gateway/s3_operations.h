@@ -46,6 +46,7 @@ enum class Operation : uint8_t {
   kListParts,
   kGetTags,
   kGetAcl,
+  kGetTransformed,
   kGetIndex,
   kGetMember,
   kGetSample,

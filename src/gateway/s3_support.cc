@@ -154,6 +154,7 @@ Status check_condition(Operation operation, std::string_view name, std::string_v
   switch (operation) {
     case Operation::kHeadObject:
     case Operation::kGetObject:
+    case Operation::kGetTransformed:
     case Operation::kGetIndex:
     case Operation::kGetMember:
     case Operation::kGetSample:
@@ -203,7 +204,8 @@ Status check_queries(Operation operation, const net::RequestHead& request,
                                                             : is_of_row(row, name) || of_links;
     // Only a node that sends a reader on adds it.
     const bool hop = name == net::kHopQuery;
-    if (!known || (hop && (operation != Operation::kGetObject || value != "1")))
+    const bool may_hop = operation == Operation::kGetObject || operation == Operation::kGetTransformed;
+    if (!known || (hop && (!may_hop || value != "1")))
       return make_error(kNotImplemented, "?{} is not supported in this {}", printable(name, 64),
                         printable(request.method, 16));
     // Links of the older form repeat these headers.

@@ -47,12 +47,6 @@ TarRange range_of(store::ObjectPointer object, const tar::Index& index, tar::Ind
   return {std::move(object), index.compression(), range.offset, range.size};
 }
 
-// Where there is no index to say it: all of the tar.
-Result<TarRange> whole_tar(store::Objects& objects, store::ObjectPointer object) {
-  const std::string start = MR_TRY(store::WaitingReader(objects, object).read(0, tar::kMagicBytes));
-  return TarRange{std::move(object), tar::recognise_compression(start), 0, UINT64_MAX};
-}
-
 // Why an object has no index; only where it has none.
 Error no_such_index(const Object& object) {
   const store::Record& record = object.record();
@@ -93,6 +87,8 @@ net::Task<Status> send_opened(Call& call, Opened opened, Unpacker& unpacker) {
   co_return co_await send_tar_range(call, std::move(opened.range), unpacker);
 }
 
+}  // namespace
+
 Result<std::pair<uint64_t, uint64_t>> parse_sample_range(std::string_view text) {
   const size_t dash = text.find('-');
   const std::string_view first_text = text.substr(0, dash);
@@ -106,7 +102,20 @@ Result<std::pair<uint64_t, uint64_t>> parse_sample_range(std::string_view text) 
   return std::pair(*first, *last);
 }
 
-}  // namespace
+Result<TarRange> whole_tar(store::Objects& objects, store::ObjectPointer object) {
+  const std::string start = MR_TRY(store::WaitingReader(objects, object).read(0, tar::kMagicBytes));
+  return TarRange{std::move(object), tar::recognise_compression(start), 0, UINT64_MAX};
+}
+
+Result<uint64_t> find_sample_of(ShardIndexes& indexes, const store::ObjectPointer& object,
+                                const std::string& path) {
+  const auto index = MR_TRY(indexes.get(object));
+  const auto split = tar::split_name(path, index->key_rule());
+  if (!split) return no_such_member(*object, path);
+  const auto found = index->find(split->key);
+  if (found.empty()) return no_such_member(*object, path);
+  return found.front();
+}
 
 std::string_view shard_state_name(store::ShardState state) {
   switch (state) {

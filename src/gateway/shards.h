@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/mutex.h"
 #include "base/result.h"
@@ -51,6 +52,14 @@ Result<TarRange> find_samples(ShardIndexes& indexes, store::ObjectPointer object
                               uint64_t last);
 Result<TarRange> find_member(Unpacker& unpacker, ShardIndexes& indexes, store::ObjectPointer object,
                              const std::string& path);
+
+// "17" or "0-99".
+Result<std::pair<uint64_t, uint64_t>> parse_sample_range(std::string_view text);
+// Where there is no index to say it: all of the tar. Its end is that of the stored bytes.
+Result<TarRange> whole_tar(store::Objects& objects, store::ObjectPointer object);
+// The sample to whose key a member of this name belongs.
+Result<uint64_t> find_sample_of(ShardIndexes& indexes, const store::ObjectPointer& object,
+                                const std::string& path);
 
 // Sends it as (part of) a body whose head is out: from the page cache, or unpacked chunk by chunk.
 net::Task<Status> send_tar_range(Call& call, TarRange range, Unpacker& unpacker);

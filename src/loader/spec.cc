@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/text.h"
-#include "loader/image_description.h"
+#include "decode/image_description.h"
 
 namespace millrace::loader {
 
@@ -35,7 +35,7 @@ Result<FieldSpec> parse_field(std::string_view word) {
     }
   }
   field.name = field.any_of.empty() ? std::string(parts[0]) : field.any_of.front();
-  ImageDescription image;
+  decode::ImageDescription image;
   if (parts.size() > 2) {
     if (field.kind != FieldKind::kImage || parts.size() > 3)
       return make_error(Code::kInvalid, "{}: only images have options", printable(word, 80));

@@ -3,7 +3,7 @@
 //   image:jpg;png:size=224,crop=random_resized,flip,normalize=imagenet,layout=CHW label:cls bytes:json
 //
 // Words are separated by blanks. A word is kind:fields:options; of the fields, separated by semicolons, the
-// first that a sample has is taken. Kinds: image (options: loader/image_description.h), label, bytes, array,
+// first that a sample has is taken. Kinds: image (options: decode/image_description.h), label, bytes, array,
 // key.
 #pragma once
 

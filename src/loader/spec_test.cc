@@ -6,7 +6,7 @@
 #include <map>
 #include <string>
 
-#include "loader/image_description.h"
+#include "decode/image_description.h"
 
 namespace millrace::loader {
 namespace {
@@ -43,7 +43,7 @@ TEST(SpecTest, MeansWhatPythonMeans) {
            {"image:jpg:size=224,normalize=imagenet", {{"size", "224x224"}, {"normalize", "imagenet"}}}}) {
     const auto fields = parse_fields(spec);
     ASSERT_TRUE(fields.has_value()) << fields.error().message();
-    ImageDescription image;
+    decode::ImageDescription image;
     for (const auto& [name, value] : words) ASSERT_TRUE(image.set(name, value).has_value());
     ASSERT_TRUE(image.set("layout", "HWC").has_value());
     ASSERT_TRUE(image.set("channels", "rgb").has_value());

@@ -258,6 +258,8 @@ std::string_view status_text(int status) {
       return "Range Not Satisfiable";
     case 417:
       return "Expectation Failed";
+    case 422:
+      return "Unprocessable Content";
     case 431:
       return "Request Header Fields Too Large";
     case 500:

@@ -9,6 +9,7 @@
 #include "gateway/upload_body.h"
 #include "node/cluster_verification.h"
 #include "node/prometheus.h"
+#include "node/transform_administration.h"
 #include "store/bucket_json.h"
 #include "store/waiting.h"
 
@@ -227,7 +228,7 @@ void NodeAdministration::attach(const net::Server& server, const gateway::Meters
 net::Task<Status> NodeAdministration::tell_metrics(Call& call) {
   auto work = [this]() -> Result<std::string> {
     return prometheus_text({*meters_, *server_, parts_.store.drives(), parts_.quotas, parts_.audit,
-                            parts_.upstream, parts_.cluster ? &*parts_.cluster : nullptr});
+                            parts_.upstream, parts_.cluster ? &*parts_.cluster : nullptr, parts_.transforms});
   };
   auto text = co_await call.blocking(std::move(work));
   if (!text) co_return co_await call.refuse(text.error());
@@ -303,7 +304,7 @@ net::Task<Status> NodeAdministration::look(Call& call, std::string_view what) {
   if (!work) {
     Refusal refusal{&gateway::kNotFound, fmt::format("there is nothing at /-/{}", printable(what, 64)),
                     "/-/live /-/ready /-/metrics /-/status /-/drives /-/buckets /-/scrub /-/cluster "
-                    "/-/maintenance"};
+                    "/-/maintenance /-/transforms"};
     co_return co_await call.refuse(std::move(refusal));
   }
   co_return co_await answer(call, std::move(work));
@@ -382,11 +383,15 @@ net::Task<Status> NodeAdministration::serve(Call& call) {
   const bool may_change = call.caller.may(Right::kAdmin, "");
   const bool foreign =
       call.request().find("origin").has_value() || gateway::from_foreign_page(call.request());
-  if (get ? !may_look : (!may_change || foreign)) {
+  // What a transform consists of may hold secrets of its owner.
+  const bool is_deep = is_of_transforms(what) && what != "transforms";
+  if (get && !is_deep ? !may_look : (!may_change || foreign)) {
     Refusal refusal{&gateway::kAccessDenied, "administration needs a key with the right to it",
                     "millrace keys create --admin"};
     co_return co_await call.refuse(std::move(refusal));
   }
+  if (is_of_transforms(what) && parts_.transforms != nullptr)
+    co_return co_await administer_transforms(call, *parts_.transforms, what);
   if (get) co_return co_await look(call, what);
   const std::string_view changes = changing_method(what);
   if (call.method() != changes) {

@@ -16,6 +16,7 @@
 #include "net/server.h"
 #include "node/audit_log.h"
 #include "node/cluster_administration.h"
+#include "node/node_transforms.h"
 #include "store/local_store.h"
 #include "store/quotas.h"
 #include "upstream/upstream_objects.h"
@@ -32,6 +33,7 @@ struct Administered {
   cluster::PeerService* peers = nullptr;
   std::optional<JoinedCluster> cluster = {};
   const upstream::UpstreamObjects* upstream = nullptr;
+  NodeTransforms* transforms = nullptr;
 };
 
 class NodeAdministration final : public gateway::Administration {

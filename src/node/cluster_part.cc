@@ -182,9 +182,20 @@ Status ClusterPart::bring_keys(const Keys& keys) {
 Status ClusterPart::refresh() {
   MR_TRY(buckets_->refresh());
   MR_TRY(keys_->refresh());
+  std::function<Status()> more;
+  {
+    const MutexLock lock(more_mutex_);
+    more = more_;
+  }
+  if (more) MR_TRY(more());
   const auto newest = MR_TRY(cluster::read_map(*registry_));
   if (newest) wait_for_epoch(newest->map->epoch());
   return {};
+}
+
+void ClusterPart::also_refresh(std::function<Status()> more) {
+  const MutexLock lock(more_mutex_);
+  more_ = std::move(more);
 }
 
 // Whoever changed the map waits for this node; a write that comes next finds all nodes in the same epoch.

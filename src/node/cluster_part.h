@@ -9,6 +9,7 @@
 
 #include "base/background.h"
 #include "base/log.h"
+#include "base/mutex.h"
 #include "base/result.h"
 #include "base/workers.h"
 #include "cluster/cluster.h"
@@ -56,6 +57,10 @@ class ClusterPart {
   store::Objects& objects() { return *objects_; }
   gateway::KeySource& keys() { return *keys_; }
   cluster::PeerService& peers() { return *service_; }
+  // Has this called whenever the node reads buckets and keys again, also when another node asks for it.
+  void also_refresh(std::function<Status()> more);
+  // Has all nodes read again what is in the registry. Blocks.
+  void tell_everyone() { static_cast<void>(objects_->refresh_everywhere()); }
   JoinedCluster joined() { return {*registry_, *member_, *peers_, *cluster_, *keys_}; }
   const cluster::Member& member() const { return *member_; }
 
@@ -98,6 +103,8 @@ class ClusterPart {
   std::unique_ptr<cluster::Watch> key_watch_;
   Background drive_watch_;
   Background reader_;  // of buckets and keys
+  Mutex more_mutex_;
+  std::function<Status()> more_ MR_GUARDED_BY(more_mutex_);
   bool handed_over_ = false;
   bool stopped_ = false;
 };

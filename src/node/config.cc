@@ -99,6 +99,12 @@ Settings Config::settings() {
             "Who did what to which object, one JSON object a line: a file, or \"syslog\". SIGHUP opens the "
             "file anew. Empty: nothing is kept.");
   add_upstream_settings(table, *this);
+  table.add("transform_runs", transform_runs, Unit::kCount,
+            "Transforms that run at a time; others wait. Each takes up to 8 MiB of request_memory.");
+  table.add(
+      "transform_keep", transform_keep, Unit::kBytes,
+      "Room for results of transforms that are kept (--keep), in the node's own directory. They go first "
+      "when the drive is used beyond evict_to. 0: nothing is kept.");
   table.add("stop_seconds", stop_seconds, Unit::kSeconds,
             "How long requests under way may take to finish when the node stops.");
   table.add("read_window", store.read_window, Unit::kBytes,
@@ -143,6 +149,8 @@ Status Config::check() const {
       {"upstream_timeout", upstream_timeout_seconds, 1, 3600},
       {"evict_above", evict_above_percent, 1, 100},
       {"evict_to", evict_to_percent, 0, evict_above_percent},
+      {"transform_runs", transform_runs, 1, 256},
+      {"transform_keep", transform_keep, 0, uint64_t{1} << 50},
       {"read_window", store.read_window, 64 << 10, 1 << 30},
       {"reads_in_flight", reads_in_flight, 0, 1024},
       {"open_files", open_files, 1, 10'000'000},

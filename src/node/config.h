@@ -46,6 +46,8 @@ struct Config {
   uint64_t upstream_timeout_seconds = 20;
   uint64_t evict_above_percent = 90;
   uint64_t evict_to_percent = 85;
+  uint64_t transform_runs = 16;
+  uint64_t transform_keep = uint64_t{20} << 30;
   std::string audit;
   uint64_t stop_seconds = 30;
   store::StoreOptions store;

@@ -110,11 +110,13 @@ Result<std::unique_ptr<Node>> Node::start(const Config& config, Log& log) {
   store::Objects& objects = *node->upstream_;
   node->workers_ = std::make_unique<Workers>(static_cast<unsigned>(config.workers));
   node->movers_ = std::make_unique<Workers>(static_cast<unsigned>(config.workers));
+  MR_TRY(node->open_transforms(config, log));
   node->indexes_ = std::make_unique<gateway::ShardIndexes>(objects, node->store_->memory());
-  node->administration_ = std::make_unique<NodeAdministration>(Administered{
-      *node->store_, objects, node->quotas_->quotas(), node->audit_.get(),
-      node->cluster_ ? &node->cluster_->peers() : nullptr,
-      node->cluster_ ? std::optional(node->cluster_->joined()) : std::nullopt, node->upstream_.get()});
+  node->administration_ = std::make_unique<NodeAdministration>(
+      Administered{*node->store_, objects, node->quotas_->quotas(), node->audit_.get(),
+                   node->cluster_ ? &node->cluster_->peers() : nullptr,
+                   node->cluster_ ? std::optional(node->cluster_->joined()) : std::nullopt,
+                   node->upstream_.get(), node->transforms_.get()});
   const gateway::Services services{objects,
                                    node->store_->memory(),
                                    *node->indexes_,
@@ -122,7 +124,8 @@ Result<std::unique_ptr<Node>> Node::start(const Config& config, Log& log) {
                                    *node->movers_,
                                    log,
                                    config.short_names ? store::NameRule::kShort : store::NameRule::kS3,
-                                   node->audit_.get()};
+                                   node->audit_.get(),
+                                   node->transforms_.get()};
   const gateway::GatewayOptions options{config.insecure, node->listen_.is_loopback(), config.access_log,
                                         config.domains};
   node->gateway_ = std::make_unique<gateway::Gateway>(services, keys, *node->administration_, options);
@@ -138,6 +141,17 @@ Result<std::unique_ptr<Node>> Node::start(const Config& config, Log& log) {
   node->administration_->attach(*node->server_, node->gateway_->meters());
   node->server_->run();
   return node;
+}
+
+Status Node::open_transforms(const Config& config, Log& log) {
+  NodeTransforms::Surroundings around;
+  if (cluster_) {
+    around.registry = &cluster_->joined().registry;
+    around.tell_others = [part = cluster_.get()] { part->tell_everyone(); };
+  }
+  transforms_ = MR_TRY(NodeTransforms::open(config, std::move(around), log));
+  if (cluster_) cluster_->also_refresh([made = transforms_.get()] { return made->refresh(); });
+  return {};
 }
 
 Status Node::begin_audit(const Config& config, gateway::KeySource& keys, Log& log) {
@@ -179,6 +193,8 @@ Node::~Node() {
   if (quotas_) quotas_->stop();
   if (workers_) workers_->stop();
   if (movers_) movers_->stop();
+  if (cluster_) cluster_->also_refresh({});
+  if (transforms_) transforms_->stop();
   if (upstream_) upstream_->stop();
   if (cluster_) cluster_->stop();
 }

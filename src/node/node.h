@@ -17,6 +17,7 @@
 #include "node/cluster_part.h"
 #include "node/config.h"
 #include "node/keys.h"
+#include "node/node_transforms.h"
 #include "store/local_store.h"
 #include "store/quota_objects.h"
 #include "upstream/upstream_objects.h"
@@ -48,6 +49,7 @@ class Node {
 
  private:
   Node() = default;
+  Status open_transforms(const Config& config, Log& log);
   Status begin_audit(const Config& config, gateway::KeySource& keys, Log& log);
 
   // In the order of building; taken down in reverse. But the store may answer until its end, and what answers
@@ -58,6 +60,7 @@ class Node {
   std::unique_ptr<store::LocalStore> store_;
   std::unique_ptr<ClusterPart> cluster_;  // none: the node is alone
   std::unique_ptr<upstream::UpstreamObjects> upstream_;
+  std::unique_ptr<NodeTransforms> transforms_;
   std::unique_ptr<AuditWatch> audit_watch_;
   std::unique_ptr<Workers> workers_;
   std::unique_ptr<Workers> movers_;

@@ -105,6 +105,31 @@ void add_upstream(Families& families, const upstream::UpstreamObjects& objects) 
   add("evicted_bytes_total", "Bytes of these copies", MetricType::Counter, evicted.bytes);
 }
 
+void add_transforms(Families& families, const NodeTransforms& transforms) {
+  for (const transform::Counted& one : transforms.engine().read()) {
+    const Labels labels = {{"transform", one.name}};
+    const auto counter = [&](const std::string& name, const std::string& help, uint64_t value) {
+      families.add("millrace_transform_" + name, help, MetricType::Counter, labels,
+                   static_cast<double>(value));
+    };
+    families.add("millrace_transform_seconds", "Duration of runs", labels, one.runs);
+    counter("failures_total", "Runs that failed", one.runs.errors);
+    counter("received_bytes_total", "Bytes of shards that runs read", one.bytes_in);
+    counter("sent_bytes_total", "Bytes of results", one.runs.bytes);
+    counter("samples_failed_total", "Samples that were left out or kept as they were", one.samples_failed);
+  }
+  const transform::KeptResults::Reading kept = transforms.kept();
+  const auto add = [&](const std::string& name, const std::string& help, MetricType type, uint64_t value) {
+    families.add("millrace_transform_" + name, help, type, {}, static_cast<double>(value));
+  };
+  add("sandboxes", "Programs that run in sandboxes, Python workers too", MetricType::Gauge,
+      transforms.engine().sandboxes());
+  add("kept_results", "Results that are kept", MetricType::Gauge, kept.results);
+  add("kept_bytes", "Bytes of these results", MetricType::Gauge, kept.bytes);
+  add("kept_hits_total", "Requests that were answered with them", MetricType::Counter, kept.hits);
+  add("kept_evicted_total", "Results that went to make room", MetricType::Counter, kept.evicted);
+}
+
 void add_cluster(Families& families, const JoinedCluster& joined) {
   const cluster::Member& member = joined.member;
   const auto map = member.map();
@@ -212,6 +237,7 @@ std::string prometheus_text(const Counted& counted) {
                  MetricType::Counter, {}, static_cast<double>(audit.lost));
   }
   if (counted.upstream != nullptr) add_upstream(families, *counted.upstream);
+  if (counted.transforms != nullptr) add_transforms(families, *counted.transforms);
   if (counted.joined != nullptr) add_cluster(families, *counted.joined);
   return prometheus::TextSerializer().Serialize(families.all());
 }

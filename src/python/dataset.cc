@@ -6,7 +6,7 @@
 #include <future>
 
 #include "base/units.h"
-#include "loader/image_description.h"
+#include "decode/image_description.h"
 #include "loader/loader.h"
 #include "loader/quality.h"
 #include "loader/random_access.h"
@@ -210,7 +210,7 @@ struct AccessHandle {
 
 // Only what was said is in `options`: the rest follows in the engine.
 decode::TransformSpec image_spec(const py::dict& options) {
-  loader::ImageDescription image;
+  decode::ImageDescription image;
   for (const auto& [name, value] : options["words"].cast<std::map<std::string, std::string>>())
     value_or_raise(image.set(name, value));
   if (options.contains("mean"))
@@ -387,8 +387,8 @@ void bind_dataset(py::module_& module) {
   module.def("image_defaults", [] {
     const decode::TransformSpec usual;
     py::dict defaults;
-    defaults["layout"] = loader::image_word(usual.layout);
-    defaults["channels"] = loader::image_word(usual.channels);
+    defaults["layout"] = decode::image_word(usual.layout);
+    defaults["channels"] = decode::image_word(usual.channels);
     defaults["scale"] = py::make_tuple(usual.scale_from, usual.scale_to);
     defaults["ratio"] = py::make_tuple(usual.ratio_from, usual.ratio_to);
     return defaults;

@@ -48,8 +48,14 @@ struct BucketSettings {
   Redundancy redundancy{};  // of a cluster's buckets; the store of one machine knows 1+0 alone
   Quota quota{};
   std::optional<UpstreamSettings> upstream{};  // the storage that the bucket is in front of
+  // Names of transforms that keys without the right `admin` may use here, separated by commas; "*": all;
+  // empty: none.
+  std::string transforms{};
   bool operator==(const BucketSettings&) const = default;
 };
+
+// Whether the setting names it.
+bool allows_transform(const BucketSettings& settings, std::string_view transform);
 
 struct Bucket {
   std::string name;

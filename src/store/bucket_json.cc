@@ -1,6 +1,7 @@
 // Settings to words and back.
 #include "store/bucket_json.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/number.h"
@@ -31,6 +32,25 @@ Result<size_t> find_word(const std::string& name, const Json& value,
   return bad(name, known);
 }
 
+// "a,b", "*" or "none".
+Result<std::string> parse_transforms(const Json& value) {
+  constexpr size_t kMostBytes = 4096;
+  const std::string text = value.is_string() ? value.get<std::string>() : "";
+  const auto is_letter = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.';
+  };
+  const std::vector<std::string> names = split_words(text);
+  const bool is_good = !names.empty() && text.size() <= kMostBytes &&
+                       (text == "*" || std::ranges::all_of(names, [&](const std::string& name) {
+                          return std::ranges::all_of(name, is_letter);
+                        }));
+  if (!is_good) return bad("transforms", "names of transforms with commas between them, \"*\" or \"none\"");
+  if (text == "none") return std::string();
+  std::string joined;
+  for (const std::string& name : names) joined += (joined.empty() ? "" : ",") + name;
+  return joined;
+}
+
 Status change(BucketSettings& settings, const std::string& name, const Json& value) {
   if (name == "durability") {
     settings.durability = static_cast<Durability>(MR_TRY(find_word(name, value, {"flush", "os"})));
@@ -53,13 +73,15 @@ Status change(BucketSettings& settings, const std::string& name, const Json& val
     settings.redundancy.floor = value.get<uint8_t>();
   } else if (name == "upstream") {
     settings.upstream = MR_TRY(change_upstream(settings.upstream, value));
+  } else if (name == "transforms") {
+    settings.transforms = MR_TRY(parse_transforms(value));
   } else if (name == "quota_bytes" || name == "quota_objects") {
     if (!value.is_number_unsigned()) return bad(name, "a number; 0 is no limit");
     (name == "quota_bytes" ? settings.quota.bytes : settings.quota.objects) = value.get<uint64_t>();
   } else {
     return bad(name,
                "not a setting of buckets: durability, etag, verify, anonymous_read, redundancy, floor, "
-               "quota_bytes, quota_objects, upstream");
+               "quota_bytes, quota_objects, upstream, transforms");
   }
   return {};
 }
@@ -80,6 +102,7 @@ Json settings_json(const BucketSettings& settings) {
   if (settings.quota.bytes > 0) json["quota_bytes"] = settings.quota.bytes;
   if (settings.quota.objects > 0) json["quota_objects"] = settings.quota.objects;
   if (settings.upstream) json["upstream"] = upstream_json(*settings.upstream);
+  if (!settings.transforms.empty()) json["transforms"] = settings.transforms;
   return json;
 }
 

@@ -19,6 +19,8 @@ using Json = nlohmann::ordered_json;
 constexpr uint8_t kFormat = 1;
 // The same, and the upstream's settings as JSON (empty: none) and the quota.
 constexpr uint8_t kFormatWithMore = 2;
+// The same, and the transforms that are allowed.
+constexpr uint8_t kFormatWithTransforms = 3;
 
 bool is_word(char letter) {
   return (letter >= 'a' && letter <= 'z') || (letter >= '0' && letter <= '9');
@@ -80,11 +82,23 @@ Status check_key(std::string_view key) {
   return {};
 }
 
+bool allows_transform(const BucketSettings& settings, std::string_view transform) {
+  std::string_view rest = settings.transforms;
+  while (!rest.empty()) {
+    const size_t comma = std::min(rest.find(','), rest.size());
+    const std::string_view name = rest.substr(0, comma);
+    if (name == "*" || name == transform) return true;
+    rest.remove_prefix(std::min(comma + 1, rest.size()));
+  }
+  return false;
+}
+
 std::string encode_bucket(const BucketRecord& record) {
   Encoder out;
   const BucketSettings& settings = record.bucket.settings;
-  const bool has_more = settings.upstream || settings.quota.is_set();
-  out.u8(has_more ? kFormatWithMore : kFormat);
+  const bool has_transforms = !settings.transforms.empty();
+  const bool has_more = settings.upstream || settings.quota.is_set() || has_transforms;
+  out.u8(has_transforms ? kFormatWithTransforms : has_more ? kFormatWithMore : kFormat);
   out.u8(record.removed ? 1 : 0);
   out.u64(record.bucket.version);
   out.u64(static_cast<uint64_t>(record.bucket.created_ms));
@@ -98,6 +112,7 @@ std::string encode_bucket(const BucketRecord& record) {
     out.u64(settings.quota.bytes);
     out.u64(settings.quota.objects);
   }
+  if (has_transforms) out.text(settings.transforms);
   out.u32(crc32c(out.bytes()));
   return std::move(out).take();
 }
@@ -115,14 +130,15 @@ Result<BucketRecord> decode_bucket(std::string_view encoded) {
   const uint8_t verify = in.u8();
   record.bucket.settings.anonymous_read = in.u8() != 0;
   std::string upstream;
-  if (format == kFormatWithMore) {
+  if (format == kFormatWithMore || format == kFormatWithTransforms) {
     upstream = in.text();
     record.bucket.settings.quota = {in.u64(), in.u64()};
   }
+  if (format == kFormatWithTransforms) record.bucket.settings.transforms = in.text();
   const size_t body = encoded.size() - in.left();
   const uint32_t crc = in.u32();
   if (!in.good() || in.left() != 0) return make_error(Code::kCorrupt, "bucket record: it is cut short");
-  if (format != kFormat && format != kFormatWithMore)
+  if (format < kFormat || format > kFormatWithTransforms)
     return make_error(Code::kUnsupported, "bucket record: unknown format {}", format);
   if (crc != crc32c(encoded.substr(0, body))) {
     return make_error(Code::kCorrupt, "bucket record: its checksum is wrong");

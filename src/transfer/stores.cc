@@ -211,7 +211,7 @@ Result<Location> Stores::find(std::string_view address) {
     location = MR_TRY(find_store(url));
     location.bucket = url.host;
     if (url.path.size() > 1) location.key = MR_TRY(net::percent_decode(url.path.substr(1)));
-    location.url = location.store->url(location.bucket, location.key);
+    location.url = location.store->url(location.bucket, location.key, url.query);
     return location;
   }
   net::Url endpoint = url;

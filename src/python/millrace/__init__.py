@@ -15,13 +15,14 @@ from .epoch import Epoch
 from .errors import (CancelledError, CorruptError, DeniedError, Error, ExistsError, InUseError, InvalidError,
                      InvalidTypeError, IoError, MissingFieldError, NoSpaceError, NotFoundError, SecurityError, TooLargeError,
                      TruncatedError, UnavailableError, UnsupportedError)
+from .transforms import transform
 from .writers import ShardFile, ShardWriter
 
 samples = SampleIterator
 files = FileIterator
 
 __all__ = [
-    "Dataset", "Epoch", "samples", "files", "SampleIterator", "FileIterator", "ShardFile", "ShardWriter", "expand_names", "Error",
+    "Dataset", "Epoch", "transform", "samples", "files", "SampleIterator", "FileIterator", "ShardFile", "ShardWriter", "expand_names", "Error",
     "InvalidError", "InvalidTypeError", "InUseError", "MissingFieldError", "NotFoundError", "ExistsError", "CorruptError",
     "TruncatedError", "UnsupportedError", "TooLargeError", "NoSpaceError", "DeniedError", "SecurityError", "IoError", "UnavailableError", "CancelledError", "__version__",
 ]

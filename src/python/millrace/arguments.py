@@ -4,6 +4,7 @@ from __future__ import annotations
 import math
 import operator
 import os
+import re
 from typing import Any, Iterable, List, Optional, Sequence, Tuple, Union
 
 import numpy
@@ -117,3 +118,24 @@ def row(name: str, values: Any) -> numpy.ndarray:
     if found.ndim != 1 or found.dtype.kind not in "iub":
         raise InvalidTypeError(f"{name} is a row of whole numbers, not an array of {found.ndim} dimensions and {found.dtype}")
     return found
+
+
+def transform_name(name: str, value: Optional[str]) -> str:
+    """The name of a transform, or an empty text for none."""
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise InvalidTypeError(f"{name} is the name of a transform, not {value!r}")
+    if not re.fullmatch(r"[a-z0-9][a-z0-9._-]{0,63}", value):
+        raise InvalidError(f"{name} {value!r} is not the name of a transform", hint="millrace transform list shows them")
+    return value
+
+
+def transformed(names: List[str], transform: str) -> List[str]:
+    """Addresses of what the store makes of these shards."""
+    if not transform:
+        return names
+    for name in names:
+        if "://" not in name or name.startswith(("file:", "pipe:")):
+            raise InvalidError(f"transform needs shards in a store, and {name} is a file", hint="millrace transform test NAME FILE -o RESULT runs it on a file")
+    return [f"{name}{'&' if '?' in name else '?'}transform={transform}" for name in names]

@@ -72,20 +72,22 @@ class Dataset:
 
     def __init__(self, urls: Urls, *, seed: int = 0, mirrors: Sequence[Urls] = (), memory: Union[int, str] = "2GiB",
                  threads: int = 0, fetch_threads: int = 0, on_error: str = "fail", max_errors: int = 100,
-                 index_cache: str = "", indexed: bool = True, key_rule: str = "first-dot"):
+                 index_cache: str = "", indexed: bool = True, key_rule: str = "first-dot", transform: Optional[str] = None):
         """`urls`: paths (also below ~) or http, s3 and mr addresses with ranges {000..127}, lists {a,b}, counts @000128, unions ::
         and globs. `mirrors`: the same shards elsewhere, asked when the first place fails. `memory` bounds everything
         that is held ahead. `on_error`: fail, skip or substitute a sample that cannot be read or decoded, at most
         `max_errors` times. `indexed=False` streams shards that have no index and are not worth making one: each rank
-        reads shards of its own once, forwards, through a shuffle buffer; no len(), no samples by number."""
+        reads shards of its own once, forwards, through a shuffle buffer; no len(), no samples by number. `transform`: the
+        store sends what this registered transform makes of each shard; such a data set is streamed, as with indexed=False."""
         self._urls = arguments.addresses("urls", urls)
         if isinstance(mirrors, (str, os.PathLike)):
             raise InvalidTypeError(f"mirrors has one entry for each mirror: [{mirrors!r}], not {mirrors!r}")
         self._mirrors = [arguments.addresses("mirrors", one) for one in mirrors]
-        if self._mirrors and not indexed:
-            raise InvalidError("mirrors need an index: a data set with indexed=False reads each shard from one place")
+        if self._mirrors and (not indexed or transform):
+            raise InvalidError("mirrors need an index: a data set that is streamed reads each shard from one place")
         self._index_cache = arguments.path("index_cache", index_cache)
-        self._indexed = bool(indexed)
+        self._transform = arguments.transform_name("transform", transform)
+        self._indexed = bool(indexed) and not self._transform
         self._key_rule = arguments.one_of("key_rule", key_rule, ("first-dot", "last-dot"))
         self._options: Dict[str, Any] = {
             **DEFAULTS, "fields": [], "seed": arguments.whole("seed", seed), "memory": arguments.byte_count("memory", memory),
@@ -334,7 +336,7 @@ class Dataset:
             names = [repr(name) for name in self._urls]
             what = ", ".join(names[:3]) + (f", … {len(names)} names" if len(names) > 3 else "")
         options = self._options
-        told = [f"Dataset({what}, seed={options['seed']}{'' if self._indexed else ', indexed=False'})"]
+        told = [f"Dataset({what}, seed={options['seed']}{f', transform={self._transform!r}' if self._transform else '' if self._indexed else ', indexed=False'})"]
         told += [f"shuffle({options['window']})"] if options["window"] else []
         told += [f"{field['kind']}({';'.join(field['any_of'])!r})" if field["any_of"] else f"{field['kind']}()" for field in options["fields"]]
         told += [f"bucket_by({';'.join(options['bucket_by'])!r})"] if options["bucket_by"] else []
@@ -356,7 +358,7 @@ class Dataset:
         if "catalogue" not in self._open and self._parts:
             self._open["catalogue"] = self._chosen(_core.Catalogue.join([part._catalogue for part in self._parts]))
         if "catalogue" not in self._open:
-            names = _core.expand_names(self._urls)
+            names = arguments.transformed(_core.expand_names(self._urls), self._transform)
             mirrors = [_core.expand_names(one) for one in self._mirrors]
             self._open["catalogue"] = self._chosen(_core.Catalogue(names, mirrors, self._index_cache, self._indexed, self._key_rule))
         return self._open["catalogue"]

@@ -1,5 +1,5 @@
 // Implements ImageDescription: tables of option names, and the defaults that follow from them.
-#include "loader/image_description.h"
+#include "decode/image_description.h"
 
 #include <algorithm>
 #include <iterator>
@@ -11,7 +11,7 @@
 #include "base/number.h"
 #include "base/text.h"
 
-namespace millrace::loader {
+namespace millrace::decode {
 
 namespace {
 
@@ -151,4 +151,4 @@ Result<TransformSpec> ImageDescription::finish() const {
   return spec;
 }
 
-}  // namespace millrace::loader
+}  // namespace millrace::decode

@@ -18,7 +18,7 @@
 #include "base/result.h"
 #include "decode/transform.h"
 
-namespace millrace::loader {
+namespace millrace::decode {
 
 class ImageDescription {
  public:
@@ -46,4 +46,4 @@ class ImageDescription {
 std::string_view image_word(decode::TransformSpec::Layout layout);
 std::string_view image_word(decode::Channels channels);
 
-}  // namespace millrace::loader
+}  // namespace millrace::decode

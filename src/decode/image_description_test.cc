@@ -1,11 +1,11 @@
 // Tests the defaults of images when few options are given.
-#include "loader/image_description.h"
+#include "decode/image_description.h"
 
 #include <gtest/gtest.h>
 
 #include <array>
 
-namespace millrace::loader {
+namespace millrace::decode {
 namespace {
 
 using Spec = decode::TransformSpec;
@@ -83,4 +83,4 @@ TEST(ImageDescriptionTest, ErrorsBeginWithTheName) {
 }
 
 }  // namespace
-}  // namespace millrace::loader
+}  // namespace millrace::decode
