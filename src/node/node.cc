@@ -125,7 +125,9 @@ Result<std::unique_ptr<Node>> Node::start(const Config& config, Log& log) {
                                    node->audit_.get()};
   const gateway::GatewayOptions options{config.insecure, node->listen_.is_loopback(), config.access_log,
                                         config.domains};
-  node->gateway_ = std::make_unique<gateway::Gateway>(services, keys, *node->administration_, options);
+  node->job_keys_ = std::make_unique<JobKeys>(keys, make_job_key(node->cluster_.get()));
+  node->gateway_ =
+      std::make_unique<gateway::Gateway>(services, *node->job_keys_, *node->administration_, options);
   net::ServerOptions server;
   server.listen = node->listen_;
   server.threads = static_cast<unsigned>(config.threads);
@@ -137,6 +139,11 @@ Result<std::unique_ptr<Node>> Node::start(const Config& config, Log& log) {
   node->server_ = MR_TRY(net::Server::open(server, *node->gateway_, log));
   node->administration_->attach(*node->server_, node->gateway_->meters());
   node->server_->run();
+  node->jobs_ = MR_TRY(JobsPart::start({config, node->cluster_.get(), node->url(),
+                                        node->self_signed_.empty() ? config.tls_ca : node->self_signed_,
+                                        node->job_keys_->own(), node->open_, node->gateway_->meters()},
+                                       log));
+  node->administration_->attach_jobs(*node->jobs_);
   return node;
 }
 
@@ -156,6 +163,7 @@ void Node::reopen_audit() {
 Node::Left Node::drain(uint64_t limit_ms) {
   using Refused = net::Server::Refused;
   Left left;
+  if (jobs_) jobs_->stop();
   left.of_clients = server_->drain(Refused::kUsual, limit_ms);
   if (cluster_) {
     const bool others = cluster_->count_serving() > 1;
@@ -174,6 +182,7 @@ Node::Left Node::drain(uint64_t limit_ms) {
 Node::~Node() {
   // Connections end first; then the threads whose work refers to their coroutines; then the coroutines, which
   // hold on to the store; the store last. Its own threads may answer until then: nobody hears them any more.
+  if (jobs_) jobs_->stop();
   if (server_) server_->stop();
   if (audit_watch_) audit_watch_->stop();
   if (quotas_) quotas_->stop();

@@ -7,6 +7,7 @@
 #include "net/server.h"
 #include "node/audit_log.h"
 #include "node/cluster_administration.h"
+#include "node/jobs_part.h"
 #include "store/drives.h"
 #include "store/quotas.h"
 #include "upstream/upstream_objects.h"
@@ -22,6 +23,7 @@ struct Counted {
   const AuditLog* audit = nullptr;  // null: there is none
   const upstream::UpstreamObjects* upstream = nullptr;
   const JoinedCluster* joined = nullptr;  // null: the node belongs to no cluster
+  const JobsPart* jobs = nullptr;         // null: they have not begun
 };
 std::string prometheus_text(const Counted& counted);
 
