@@ -27,6 +27,7 @@ import cluster_recovery
 import cluster_scale
 import exchange
 import http_client
+import jobs
 import loader
 import store_get
 import store_put
@@ -330,6 +331,10 @@ def bench_http_client(table):
 
 def bench_http_client_https(table):
     http_client.run(table, https=True)
+
+
+def bench_jobs(table):
+    jobs.run(table)
 
 
 def bench_upstream(table):

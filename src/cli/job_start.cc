@@ -42,6 +42,13 @@ class Addresses {
     store_ = location.store;
     return fmt::format("mr://{}/{}", location.bucket, location.key);
   }
+  // The number in a name is no escape: only what stands before it is an address yet.
+  Result<std::string> output_within_store(const std::string& word) {
+    const size_t percent = word.find('%');
+    const size_t slash = percent == std::string::npos ? percent : word.rfind('/', percent);
+    if (slash == std::string::npos) return within_store(word);
+    return MR_TRY(within_store(word.substr(0, slash + 1))) + word.substr(slash + 1);
+  }
   transfer::Store* store() const { return store_; }
 
  private:
@@ -78,7 +85,7 @@ Status describe(Shell& shell, StartFlags& flags, Addresses& addresses) {
   job.reducer = shell_words(flags.reducer);
   MR_TRY(read_files(flags));
   for (std::string& input : job.inputs) input = MR_TRY(addresses.within_store(input));
-  if (!job.output.empty()) job.output = MR_TRY(addresses.within_store(job.output));
+  if (!job.output.empty()) job.output = MR_TRY(addresses.output_within_store(job.output));
   return jobs::check(job);
 }
 

@@ -103,16 +103,19 @@ std::string job_text(const Json& job) {
       shown += fmt::format("    {}: {}\n", printable(name),
                            bytes ? format_bytes(value.get<uint64_t>()) : value.dump());
     }
-    for (const auto& [name, value] : stage.value("counters", Json::object()).items())
+    const Json counters = stage.value("counters", Json::object());
+    for (const auto& [name, value] : counters.items())
       shown += fmt::format("    counter {}: {}\n", printable(name), value.dump());
   }
   for (const auto& [node, tasks] : job.at("nodes").items())
     shown += fmt::format("  node {} has {}\n", node, tasks.dump());
-  for (const Json& failure : job.value("failures", Json::array())) {
+  const Json failures = job.value("failures", Json::array());
+  for (const Json& failure : failures) {
     shown += fmt::format("  failed: task {}\n", failure.at("task").dump());
     add_log(shown, failure.at("log").get<std::string>());
   }
-  for (const auto& [name, log] : job.value("logs", Json::object()).items()) {
+  const Json logs = job.value("logs", Json::object());
+  for (const auto& [name, log] : logs.items()) {
     shown += fmt::format("  an earlier attempt of {}:\n", name);
     add_log(shown, log.get<std::string>());
   }

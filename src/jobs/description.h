@@ -82,7 +82,7 @@ Status check(const Description& description);
 // mr://bucket/key
 struct ObjectAddress {
   std::string bucket;
-  std::string key;
+  std::string key;  // or a pattern
 };
 Result<ObjectAddress> parse_address(std::string_view address);
 

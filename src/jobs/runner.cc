@@ -213,8 +213,11 @@ void JobRunner::claim(const Job& job, Local& local, std::vector<KnownTable>& tab
           : std::clamp<size_t>(kClaimUs * options_.slots / std::max<uint64_t>(local.task_us, 1),
                                options_.slots, kMostClaimed);
   const size_t most = std::min(wanted, share);
-  if (free == 0 || local.known.size() >= std::max<size_t>(most / 2, 1)) return;
-  size_t left = most - std::min(most, local.known.size());
+  // A slot that has nothing to do takes a task whatever the share is: nobody is faster with it.
+  const bool is_idle = local.known.size() < options_.slots;
+  if (free == 0 || (!is_idle && local.known.size() >= std::max<size_t>(most / 2, 1))) return;
+  size_t left = std::max<size_t>(most - std::min(most, local.known.size()), 1);
+  if (is_idle) steps_.wake();
   // Nodes begin at different tables, so that they do not wait for each other's changes.
   const size_t first = hash64(self_) % std::max<size_t>(1, tables.size());
   for (const bool only_here : {true, false}) {

@@ -1,6 +1,7 @@
 // What each kind of task does.
 #include "jobs/task_work.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "base/file.h"
@@ -24,6 +25,8 @@ namespace {
 
 constexpr std::string_view kFilesVariable = "MILLRACE_FILES";
 constexpr int64_t kLookAgainMs = 300;
+// In the answer of a store that gave a transform of the object: its name.
+constexpr std::string_view kTransformHeader = "x-millrace-transform";
 
 std::string files_directory(const WorkSetup& setup) {
   return setup.directory + "/files";
@@ -50,11 +53,23 @@ std::vector<net::HeaderField> copied_headers(const std::vector<net::HeaderField>
   return copied;
 }
 
+// A store that does not know transforms passes over the wish and gives the object as it is.
+Status check_transformed(const std::vector<net::HeaderField>& headers, const std::string& name) {
+  const bool said = std::ranges::any_of(headers, [&](const net::HeaderField& header) {
+    return net::equal_names(header.first, kTransformHeader) && header.second == name;
+  });
+  if (said) return {};
+  return make_error(Code::kUnsupported, "the store gives no transform {}", name)
+      .with_hint("is it defined there? Does the store know transforms?");
+}
+
 // An object, as it is or as a transform of the store gives it, to another place.
-Result<Sums> copy(const Workplace& place, const WorkTask& task, const std::string& query) {
+Result<Sums> copy(const Workplace& place, const WorkTask& task) {
+  const std::string& transform = place.setup.description.transform;
   transfer::Location from = MR_TRY(place.stores.find(task.input));
-  from.url.query = query;
+  if (!transform.empty()) from.url.query = "transform=" + transform;
   const auto reader = MR_TRY(net::RangedReader::open(from.store->client(), from.url, {}));
+  if (!transform.empty()) MR_TRY(check_transformed(reader->headers(), transform));
   const transfer::ObjectHead head = transfer::read_head(reader->headers());
   transfer::PutOptions options = written_once(place.setup);
   options.headers = copied_headers(reader->headers());
@@ -254,9 +269,8 @@ Result<Sums> run_task(const Workplace& place, const WorkTask& task) {
     case Kind::kMap:
       return map(place, task);
     case Kind::kTransform:
-      return copy(place, task, "transform=" + place.setup.description.transform);
     case Kind::kCopy:
-      return copy(place, task, "");
+      return copy(place, task);
     case Kind::kIndex:
       return index(place, task);
     case Kind::kVerify:

@@ -49,7 +49,6 @@ class JobsPart {
     std::string url;                 // of this node
     std::string ca_file;             // by which to know it; empty: the system's
     const gateway::Key& key;
-    bool open = false;  // no keys are in force
     const gateway::Meters& meters;
   };
   static Result<std::unique_ptr<JobsPart>> start(const Parts& parts, Log& log);

@@ -139,12 +139,17 @@ Result<std::unique_ptr<Node>> Node::start(const Config& config, Log& log) {
   node->server_ = MR_TRY(net::Server::open(server, *node->gateway_, log));
   node->administration_->attach(*node->server_, node->gateway_->meters());
   node->server_->run();
-  node->jobs_ = MR_TRY(JobsPart::start({config, node->cluster_.get(), node->url(),
-                                        node->self_signed_.empty() ? config.tls_ca : node->self_signed_,
-                                        node->job_keys_->own(), node->open_, node->gateway_->meters()},
-                                       log));
-  node->administration_->attach_jobs(*node->jobs_);
+  MR_TRY(node->begin_jobs(config, log));
   return node;
+}
+
+Status Node::begin_jobs(const Config& config, Log& log) {
+  jobs_ = MR_TRY(JobsPart::start({config, cluster_.get(), url(),
+                                  self_signed_.empty() ? config.tls_ca : self_signed_, job_keys_->own(),
+                                  gateway_->meters()},
+                                 log));
+  administration_->attach_jobs(*jobs_);
+  return {};
 }
 
 Status Node::begin_audit(const Config& config, gateway::KeySource& keys, Log& log) {
