@@ -17,10 +17,10 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kPace = 500ms;
-// How often tables are read where this node has nothing to say.
-constexpr uint64_t kLookEveryUs = 1'000'000;
-// Claims are for about so long, so that a registry hears of a node a few times a second at most.
-constexpr uint64_t kClaimUs = 2'000'000;
+// How often a node looks at the tables of a job, and changes them.
+constexpr uint64_t kTellEveryUs = 1'000'000;
+// Claims are for about so long.
+constexpr uint64_t kClaimUs = 4'000'000;
 constexpr size_t kMostClaimed = 2048;
 // A rank that lost another one: the map soon says whether a node is gone.
 constexpr uint64_t kGraceUs = 10'000'000;
@@ -217,6 +217,8 @@ void JobRunner::claim(const Job& job, Local& local, std::vector<KnownTable>& tab
   const bool is_idle = local.known.size() < options_.slots;
   if (free == 0 || (!is_idle && local.known.size() >= std::max<size_t>(most / 2, 1))) return;
   size_t left = std::max<size_t>(most - std::min(most, local.known.size()), 1);
+  // Its next one need not wait for the next look either.
+  if (is_idle) local.looked_us = 0;
   if (is_idle) steps_.wake();
   // Nodes begin at different tables, so that they do not wait for each other's changes.
   const size_t first = hash64(self_) % std::max<size_t>(1, tables.size());
@@ -250,8 +252,11 @@ Status JobRunner::write_tables(const Job& job, Local& local, std::vector<KnownTa
                                const std::set<size_t>& changed) {
   for (const size_t at : changed) {
     // Somebody was faster: the next look sees what they wrote. Results that were not written wait for it.
-    if (!MR_TRY(book_.replace_table(job.id, job.stage(), tables[at])))
+    if (!MR_TRY(book_.replace_table(job.id, job.stage(), tables[at]))) {
       tables[at] = MR_TRY(book_.table(job.id, job.stage(), tables[at].number));
+      local.looked_us = 0;
+      steps_.wake();
+    }
     enqueue(job, local, tables[at]);
   }
   return {};
@@ -270,15 +275,19 @@ Status JobRunner::note_logs(const Job& job, const Local& local, const std::vecto
   return {};
 }
 
+// Results are told together, once a second; at once only where a slot would have nothing to do.
+bool JobRunner::is_due(const Job& job, const Local& local) {
+  const size_t finished = count_finished(job.id);
+  const bool is_idle = local.known.size() - std::min(finished, local.known.size()) < options_.slots;
+  return steady_us() - local.looked_us >= kTellEveryUs || (is_idle && finished > 0);
+}
+
 Status JobRunner::step_tasks(Job& job, Local& local) {
+  if (!is_due(job, local)) return {};
   const std::vector<Finished> finished = take_finished(job.id);
   for (const Finished& one : finished)
     local.task_us = local.task_us == 0 ? one.took_us : (7 * local.task_us + one.took_us) / 8;
-  const uint64_t now = steady_us();
-  const bool is_idle = local.known.size() < options_.slots;
-  if (finished.empty() && !is_idle && now - local.looked_us < kLookEveryUs) return {};
-  // Results are told together: while there is enough to do, twice a second is often enough.
-  local.looked_us = now;
+  local.looked_us = steady_us();
   auto read = book_.tables(job.id, job.stage());
   if (!read) {
     const MutexLock lock(mutex_);

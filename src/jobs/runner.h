@@ -151,6 +151,8 @@ class JobRunner {
   Status tend_rank(const Job& job, Local& local, RankTable& table, size_t own);
   void cancel(const std::string& job);
   size_t under_way(const std::string& job);
+  size_t count_finished(const std::string& job) const;
+  bool is_due(const Job& job, const Local& local);
   std::vector<Finished> take_finished(const std::string& job);
   bool is_gone(const std::string& claimant) const;
   void look_at_clients();

@@ -15,6 +15,12 @@ std::vector<JobRunner::Finished> JobRunner::take_finished(const std::string& job
   return finished;
 }
 
+size_t JobRunner::count_finished(const std::string& job) const {
+  const MutexLock lock(mutex_);
+  const auto found = finished_.find(job);
+  return found == finished_.end() ? 0 : found->second.size();
+}
+
 size_t JobRunner::under_way(const std::string& job) {
   const MutexLock lock(mutex_);
   const auto found = running_.find(job);

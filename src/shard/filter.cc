@@ -77,15 +77,16 @@ Status run_filter(const Filter& filter) {
   });
   CommandOutput output(command.output());
   Status taken = filter.take(output);
-  if (!taken) command.kill();
+  // Output that ends too early is that of a command that ends: how it ends says more.
+  const bool is_ending = !taken && taken.error().code() == Code::kTruncated;
+  if (!taken && !is_ending) command.kill();
   feeder.join();
   const bool input_failed = !fed && !fed.error().is(kClosed);
   if (input_failed) command.kill();
   Status ended = command.finish();
   // What the command was not given whole it cannot have done right.
   if (input_failed) return fed;
-  // A command that failed has usually left half an archive: its own failure comes first.
-  if (taken || !ended) return taken ? std::move(ended) : std::move(taken);
+  if (taken || (is_ending && !ended)) return ended;
   return taken;
 }
 
