@@ -1,5 +1,6 @@
 """Jobs on a real cluster: the same bytes as the one-process tools, failures, losses, stopping, many small tasks."""
 import hashlib
+import io
 import itertools
 import json
 import random
@@ -11,12 +12,11 @@ import urllib.parse
 
 import pytest
 
-import archives
 from archives import Sample, write_shard
 from clusters import Cluster
 from conftest import Millrace
 from nodes import Node
-from program import binary
+from program import REPOSITORY
 from store_client import wait_until
 
 SHARDS = 6
@@ -347,6 +347,75 @@ def test_metrics_count_tasks(data):
     text = "".join(node.get("/-/metrics").body.decode() for node in data.cluster.nodes)
     assert re.search(r'millrace_job_tasks_total\{result="done"\} [1-9]', text)
     assert "millrace_job_slots_allowed" in text
+
+
+def allowed(node):
+    return int(re.search(r"^millrace_job_slots_allowed (\d+)", node.get("/-/metrics").body.decode(), re.M)[1])
+
+
+def test_jobs_give_way_while_clients_ask(data):
+    node = data.cluster.nodes[0]
+    wait_until(lambda: allowed(node) == 2, "no client asks, and yet slots are empty")
+
+    def asked_and_gave_way():
+        assert node.get(f"/in/{data.shards[0].name}").status == 200
+        return allowed(node) == 1
+    wait_until(asked_and_gave_way, "clients ask, and jobs use all slots")
+    wait_until(lambda: allowed(node) == 2, "the slots stay empty")
+
+
+# -- the guide -----------------------------------------------------------------------------------------------
+
+def guide_scripts():
+    """The examples of the guide: the first is whole, the others are its mapper and reducer."""
+    text = (REPOSITORY / "docs/guide/jobs.md").read_text()
+    titles = re.findall(r"^### (.+)$", text, re.M)
+    whole = re.search(r"```python\n(.*?)```", text, re.S)[1]
+    head, tail = whole[:whole.index("def mapper")], whole[whole.index("with tarfile.open"):]
+    scripts = {}
+    for title in titles:
+        section = text[text.index(f"### {title}"):]
+        found = re.search(r"```python\n(.*?)```", section.split("\n### ", 1)[0] if title != titles[-1] else section, re.S)
+        if found:
+            scripts[title] = whole if title == titles[0] else "import json\n" + head + found[1] + "\n" + tail
+    return scripts
+
+
+def photo(number):
+    """Six pictures in many sizes."""
+    from PIL import Image
+    pixels = Image.new("RGB", (8, 8))
+    pixels.putdata([random.Random(number % 6 * 64 + i).choice([(20, 20, 20), (230, 230, 230)]) for i in range(64)])
+    out = io.BytesIO()
+    side = 8 * (8 + number // 6)
+    pixels.resize((side, side), Image.NEAREST).save(out, "JPEG", quality=90)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("title", list(guide_scripts()))
+def test_the_examples_of_the_guide_work(millrace, tmp_path, title):
+    pytest.importorskip("PIL")
+    pytest.importorskip("numpy")
+    samples = [Sample(f"p{number:03d}", {"jpg": photo(number), "cls": str(number % 3).encode()}) for number in range(60)]
+    write_shard(tmp_path / "in-0.tar", samples[:30])
+    write_shard(tmp_path / "in-1.tar", samples[30:])
+    (tmp_path / "example.py").write_text(guide_scripts()[title])
+    millrace("tar", "mapreduce", "in-0.tar", "in-1.tar", "-o", "out-%d.tar", "--map", f"/usr/bin/python3 {tmp_path}/example.py map",
+             "--reduce", f"/usr/bin/python3 {tmp_path}/example.py reduce")
+    made = dict(archives_of(tmp_path / "out-0.tar"))
+    if "histogram" in title:
+        assert made == {f"class-{label}.count": b"20" for label in range(3)}
+    elif "perceptual" in title:
+        assert sorted(made) == [f"p00{number}.jpg" for number in range(6)]
+    elif "split" in title:
+        assert sorted({name.partition(".")[0] for name in made}) == ["p000", "p001", "p002"]
+        assert made["p001.cls"] == b"1" and made["p001.jpg"] == photo(1)
+    else:
+        import numpy
+        from PIL import Image
+        pixels = numpy.concatenate([numpy.asarray(Image.open(io.BytesIO(photo(number)))).reshape(-1, 3) for number in range(60)]) / 255
+        found = json.loads(made["pixels.json"])
+        assert numpy.allclose(found["mean"], pixels.mean(0)) and numpy.allclose(found["deviation"], pixels.std(0))
 
 
 def test_a_node_alone_runs_jobs_and_only_for_those_who_administer_it(tmp_path):
