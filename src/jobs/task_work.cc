@@ -25,7 +25,7 @@ namespace {
 
 constexpr std::string_view kFilesVariable = "MILLRACE_FILES";
 constexpr int64_t kLookAgainMs = 300;
-// In the answer of a store that gave a transform of the object: its name.
+// In the answer of a store that gave a transform of the object: its name, and which version of it.
 constexpr std::string_view kTransformHeader = "x-millrace-transform";
 
 std::string files_directory(const WorkSetup& setup) {
@@ -56,7 +56,8 @@ std::vector<net::HeaderField> copied_headers(const std::vector<net::HeaderField>
 // A store that does not know transforms passes over the wish and gives the object as it is.
 Status check_transformed(const std::vector<net::HeaderField>& headers, const std::string& name) {
   const bool said = std::ranges::any_of(headers, [&](const net::HeaderField& header) {
-    return net::equal_names(header.first, kTransformHeader) && header.second == name;
+    return net::equal_names(header.first, kTransformHeader) &&
+           (header.second == name || header.second.starts_with(name + " "));
   });
   if (said) return {};
   return make_error(Code::kUnsupported, "the store gives no transform {}", name)
