@@ -2,7 +2,7 @@
 #
 #   millrace_library(tar SOURCES format.cc reader.cc LINK millrace_base PkgConfig::zstd)
 #
-# Every *_test.cc of the folder becomes one test program, <folder>_test, whose cases ctest sees singly.
+# With MILLRACE_UNIT_TESTS every *_test.cc of the folder becomes one test program, <folder>_test, whose cases ctest sees singly.
 include(GoogleTest)
 
 function(millrace_library name)
@@ -15,6 +15,9 @@ function(millrace_library name)
   target_include_directories(millrace_${name} PUBLIC ${CMAKE_SOURCE_DIR}/src)
   target_link_libraries(millrace_${name} PUBLIC ${ARG_LINK})
 
+  if(NOT MILLRACE_UNIT_TESTS)
+    return()
+  endif()
   file(GLOB tests CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*_test.cc)
   if(tests)
     add_executable(${name}_test ${tests})

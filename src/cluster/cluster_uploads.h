@@ -31,7 +31,7 @@ namespace millrace::cluster {
 class ClusterUploads {
  public:
   static constexpr uint64_t kLongestClosingUs = 20'000'000;
-  static constexpr uint64_t kStaleUs = 120'000'000;
+  static constexpr uint64_t kStaleUs = 2 * kLongestClosingUs;
   static constexpr size_t kMostWatched = 10'000;       // closed rows
   static constexpr uint64_t kPatienceUs = 10'000'000;  // with another completion
   static constexpr unsigned kMostTurns = 100;  // each was lost to another request that changed the row

@@ -18,7 +18,7 @@ void HiddenSweep::start() {
 }
 
 void HiddenSweep::look_at(const store::UploadName& name, When when) {
-  add({Kind::kParts, name, steady_us() + (when == When::kNow ? 0 : kUnreadUs), 0});
+  add({Kind::kParts, name, steady_us() + (when == When::kNow ? 0 : keep_replaced_us_), 0});
   if (when == When::kNow) thread_.wake();
 }
 
@@ -28,7 +28,7 @@ void HiddenSweep::look_after(const ObjectName& name, const store::Record& old) {
 }
 
 void HiddenSweep::add_index(const ObjectName& shard, const std::string& index) {
-  add({Kind::kIndex, {shard.bucket, shard.key, index}, steady_us() + kUnreadUs, 0});
+  add({Kind::kIndex, {shard.bucket, shard.key, index}, steady_us() + keep_replaced_us_, 0});
 }
 
 void HiddenSweep::add(Task task) {

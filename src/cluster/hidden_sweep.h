@@ -30,13 +30,13 @@ class HiddenSweep {
  public:
   static constexpr auto kLookEvery = std::chrono::seconds(1);
   static constexpr uint64_t kWalkEveryUs = 1'800'000'000;
-  static constexpr uint64_t kUnreadUs = 60'000'000;  // readers of a replaced object have this long
   static constexpr uint64_t kRetryUs = 10'000'000;
   static constexpr unsigned kMostTurns = 30;       // for one upload; then the walk finds it
   static constexpr size_t kMostWaiting = 100'000;  // uploads; others wait for the walk
 
-  HiddenSweep(Cluster& cluster, const ClusterBuckets& buckets, Log& log)
-      : cluster_(cluster), buckets_(buckets), log_(log) {}
+  // Readers of a replaced object have so long.
+  HiddenSweep(Cluster& cluster, const ClusterBuckets& buckets, Log& log, uint64_t keep_replaced_us)
+      : cluster_(cluster), buckets_(buckets), log_(log), keep_replaced_us_(keep_replaced_us) {}
 
   void start();
   // Before the strand ends.
@@ -81,6 +81,7 @@ class HiddenSweep {
   Cluster& cluster_;
   const ClusterBuckets& buckets_;
   Log& log_;
+  const uint64_t keep_replaced_us_;
   uint64_t walked_us_ = 0;  // of the thread alone
   Mutex mutex_;
   std::vector<Task> tasks_ MR_GUARDED_BY(mutex_);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "base/fault.h"
 #include "cluster/home.h"
@@ -28,9 +29,13 @@ struct Mender::Job {
   ObjectName name;
   std::set<DriveId> also;  // drives to be asked though no map names them
   std::vector<Done<Reply>> done;
+  // They came when drives had been asked already, perhaps by an older map and not the drive that they name:
+  // what the job finds is no answer to them.
+  std::vector<std::pair<MendRequest, Done<Reply>>> later;
   unsigned rounds = 0;
   bool changed = false;
   // Of this round.
+  uint32_t epoch = 0;  // of the map by which drives are asked
   std::optional<store::Record> last;
   std::map<DriveId, Ledger> heard;
   std::set<DriveId> asked;
@@ -52,13 +57,25 @@ void Mender::mend(MendRequest request, Done<Reply> done) {
     return done(
         make_error(kOldEpoch, "asked in epoch {}, this node knows {}", request.epoch, maps->back()->epoch()));
   }
-  JobPointer& job = jobs_[request.name];
-  const bool begun = job != nullptr;
-  if (!begun) job = std::make_shared<Job>();
+  if (const auto begun = jobs_.find(request.name); begun != jobs_.end()) {
+    Job& job = *begun->second;
+    if (!broken("join-mending")) {
+      job.later.emplace_back(std::move(request), std::move(done));
+      return;
+    }
+    job.also.insert(request.drive);
+    job.done.push_back(std::move(done));
+    return;
+  }
+  const auto job = std::make_shared<Job>();
+  jobs_[request.name] = job;
   job->name = request.name;
   if (request.drive != 0) job->also.insert(request.drive);
   job->done.push_back(std::move(done));
-  if (begun) return;
+  begin(job);
+}
+
+void Mender::begin(const JobPointer& job) {
   {
     const MutexLock lock(mutex_);
     ++counts_.under_way;
@@ -111,6 +128,7 @@ void Mender::look(const JobPointer& job) {
 
 void Mender::ask_drives(const JobPointer& job) {
   const auto maps = membership_.maps();
+  job->epoch = maps->back()->epoch();
   std::set<DriveId> drives = may_hold(*maps, job->name, membership_);
   drives.insert(job->also.begin(), job->also.end());
   if (job->last) drives.insert(job->last->spread.holders.begin(), job->last->spread.holders.end());
@@ -137,6 +155,8 @@ void Mender::ask_drives(const JobPointer& job) {
 }
 
 void Mender::hear(const JobPointer& job) {
+  // Other drives may have to be asked by the map that came meanwhile.
+  if (job->epoch != membership_.maps()->back()->epoch() && !broken("join-mending")) return look(job);
   // One that did not answer may know an old write. If the others forgot its removal now, it would come back.
   const auto silent = [&](DriveId drive) { return !job->heard.contains(drive); };
   if (std::ranges::any_of(job->asked, silent))
@@ -358,12 +378,29 @@ void Mender::end(const JobPointer& job, Status status) {
     if (status && job->changed) ++counts_.mended;
   }
   jobs_.erase(job->name);
+  begin_again(*job);
   for (const Done<Reply>& done : job->done) {
     if (status) {
       done(Reply(DoneReply{}));
     } else {
       done(status.error().copy());
     }
+  }
+}
+
+// One job for all who came during the one that ended.
+void Mender::begin_again(Job& ended) {
+  JobPointer job;
+  for (auto& [request, done] : std::exchange(ended.later, {})) {
+    if (job && request.epoch == membership_.maps()->back()->epoch()) {
+      if (request.drive != 0) job->also.insert(request.drive);
+      job->done.push_back(std::move(done));
+      continue;
+    }
+    const ObjectName name = request.name;
+    mend(std::move(request), std::move(done));
+    const auto begun = jobs_.find(name);
+    if (begun != jobs_.end()) job = begun->second;
   }
 }
 

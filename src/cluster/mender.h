@@ -72,6 +72,8 @@ class Mender {
   struct Job;
   using JobPointer = std::shared_ptr<Job>;
 
+  void begin(const JobPointer& job);
+  void begin_again(Job& ended);
   void look(const JobPointer& job);
   void ask_drives(const JobPointer& job);
   void hear(const JobPointer& job);

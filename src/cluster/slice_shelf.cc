@@ -20,13 +20,13 @@ std::string slice_name(std::string_view write_id, unsigned slot, DriveId drive) 
 }
 
 Result<std::unique_ptr<SliceShelf>> SliceShelf::open(Strand& strand, store::Slices& slices, Workers& workers,
-                                                     std::string promise_file) {
-  std::unique_ptr<SliceShelf> shelf(new SliceShelf(strand, slices, workers, std::move(promise_file)));
-  if (!file_exists(shelf->promise_file_)) return shelf;
+                                                     Options options) {
+  std::unique_ptr<SliceShelf> shelf(new SliceShelf(strand, slices, workers, std::move(options)));
+  if (!file_exists(shelf->options_.promise_file)) return shelf;
   constexpr uint64_t kMostBytes = 64;
-  const std::string text = MR_TRY(read_file(shelf->promise_file_, kMostBytes));
+  const std::string text = MR_TRY(read_file(shelf->options_.promise_file, kMostBytes));
   const auto epoch = parse_number<uint32_t>(trim(text, " \t\n"));
-  if (!epoch) return make_error(Code::kCorrupt, "{} does not hold an epoch", shelf->promise_file_);
+  if (!epoch) return make_error(Code::kCorrupt, "{} does not hold an epoch", shelf->options_.promise_file);
   shelf->promised_ = *epoch;
   return shelf;
 }
@@ -101,7 +101,7 @@ bool SliceShelf::is_dropped(DriveId drive, const store::Spread& spread) const {
 void SliceShelf::drop_slice(DriveId drive, const store::Spread& spread) {
   const std::string name = slice_name(spread.write_id, spread.slot, drive);
   slices_.doom(name);
-  strand_.after(kKeepReplacedUs, [this, name] { slices_.remove_doomed(name); });
+  strand_.after(options_.keep_replaced_us, [this, name] { slices_.remove_doomed(name); });
 }
 
 void SliceShelf::promise(uint32_t epoch, Done<void> done) {
@@ -110,7 +110,7 @@ void SliceShelf::promise(uint32_t epoch, Done<void> done) {
         // One at a time: an older promise must not be written over a newer one.
         const MutexLock lock(promising_);
         if (epoch <= promised_) return {};
-        MR_TRY(write_file_atomically(promise_file_, fmt::format("{}\n", epoch)));
+        MR_TRY(write_file_atomically(options_.promise_file, fmt::format("{}\n", epoch)));
         promised_ = epoch;
         return {};
       },

@@ -24,12 +24,12 @@ std::string slice_name(std::string_view write_id, unsigned slot, DriveId drive);
 
 class SliceShelf final : public Shelf {
  public:
-  // A slice that was replaced stays readable for so long.
-  static constexpr uint64_t kKeepReplacedUs = 60'000'000;
-
-  // `promise_file` keeps the promised epoch.
+  struct Options {
+    std::string promise_file;                // keeps the promised epoch
+    uint64_t keep_replaced_us = 60'000'000;  // a slice that was replaced stays readable for so long
+  };
   static Result<std::unique_ptr<SliceShelf>> open(Strand& strand, store::Slices& slices, Workers& workers,
-                                                  std::string promise_file);
+                                                  Options options);
 
   bool in_service(DriveId drive) const override;
   void read(DriveId drive, const ObjectName& name, Done<Ledger> done) override;
@@ -43,8 +43,8 @@ class SliceShelf final : public Shelf {
   void promise(uint32_t epoch, Done<void> done) override;
 
  private:
-  SliceShelf(Strand& strand, store::Slices& slices, Workers& workers, std::string promise_file)
-      : strand_(strand), slices_(slices), workers_(workers), promise_file_(std::move(promise_file)) {}
+  SliceShelf(Strand& strand, store::Slices& slices, Workers& workers, Options options)
+      : strand_(strand), slices_(slices), workers_(workers), options_(std::move(options)) {}
   // Runs on a worker, answers on the strand.
   template <typename T>
   void run(std::function<Result<T>()> work, Done<T> done);
@@ -52,7 +52,7 @@ class SliceShelf final : public Shelf {
   Strand& strand_;
   store::Slices& slices_;
   Workers& workers_;
-  const std::string promise_file_;
+  const Options options_;
   Mutex promising_;
   std::atomic<uint32_t> promised_ = 0;  // changed with the mutex held
 };

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "cluster/mender.h"
 #include "cluster/needed.h"
@@ -16,13 +17,19 @@ namespace {
 
 // Enough that the protocol is not held up by looking at rows.
 constexpr uint64_t kBetweenPagesUs = 1000;
+// A key that could not be mended is tried again in the same walk: a node that was slow for a moment must not
+// cost a walk over all rows. Many such keys have one cause, which lasts: the next walk tries them.
+constexpr unsigned kMostTries = 3;
+constexpr size_t kMostToTryAgain = 1000;
+constexpr uint64_t kBeforeTryingAgainUs = 500'000;
 
 }  // namespace
 
 struct Walker::Task {
   ObjectName name;
   DriveId drive = 0;
-  std::vector<store::Spread> litter;  // slices that nobody committed for long
+  std::vector<store::Spread> litter = {};  // slices that nobody committed for long
+  unsigned tries = 0;
 };
 
 struct Walker::Compared {
@@ -40,6 +47,8 @@ struct Walker::Walk {
   bool all_read = false;
   size_t running = 0;
   std::deque<Task> tasks;
+  std::deque<Task> again;                     // failed, and are tried once more when nothing else is left
+  bool pausing = false;                       // before that
   std::map<size_t, std::deque<Task>> urgent;  // by the slices that are left
   size_t urgent_count = 0;
   bool clean = true;
@@ -214,16 +223,16 @@ void Walker::look_at(const Shelf::Row& row) {
   if (walk.look == Look::kUrgent) {
     if (!is_urgent(row, placed, left) || walk.urgent_count >= kMostUrgent) return;
     ++walk.urgent_count;
-    walk.urgent[left].push_back({row.name, drive, {}});
+    walk.urgent[left].push_back({row.name, drive});
     return;
   }
   if (is_verified(row, placed)) return;
   if (placed.front() == drive || !contains(placed, drive)) {
-    walk.tasks.push_back({row.name, drive, {}});
+    walk.tasks.push_back({row.name, drive});
     return;
   }
   std::vector<Compared>& rows = walk.comparisons[placed.front()];
-  rows.push_back({{row.name, drive, {}}, record.version});
+  rows.push_back({{row.name, drive}, record.version});
   if (rows.size() == CompareRequest::kMost) compare(placed.front());
 }
 
@@ -256,7 +265,7 @@ void Walker::compare(DriveId drive) {
 
 void Walker::look_at_prepared(const Shelf::Row& row) {
   const uint64_t now = strand_.now_us();
-  Task task{row.name, walk_->drives[walk_->drive], {}};
+  Task task{row.name, walk_->drives[walk_->drive]};
   for (const Prepared& slice : row.ledger.prepared) {
     const std::string& id = slice.spread.write_id;
     walk_->prepared.insert(id);
@@ -287,8 +296,19 @@ void Walker::pump() {
   if (walk.running > 0 || !walk.tasks.empty()) return;
   if (!walk.all_read) return next_page();
   while (!walk.comparisons.empty()) compare(walk.comparisons.begin()->first);
-  if (walk.running > 0) return;
+  if (walk.running > 0 || walk.pausing) return;
+  if (!walk.again.empty()) return try_again();
   end_look();
+}
+
+void Walker::try_again() {
+  walk_->pausing = true;
+  strand_.after(kBeforeTryingAgainUs, [this, of = walk_] {
+    if (of != walk_) return;
+    of->pausing = false;
+    of->tasks = std::exchange(of->again, {});
+    pump();
+  });
 }
 
 void Walker::run(const Task& task) {
@@ -296,8 +316,14 @@ void Walker::run(const Task& task) {
   const uint32_t home = map.home(hash_of(task.name));
   const auto ended = [this, of = walk_, task](const Result<Reply>& reply) {
     --of->running;
-    if (reply) drop_litter(task);
-    hear(of, reply ? Status() : Status(reply.error().copy()));
+    if (reply) {
+      drop_litter(task);
+    } else if (task.tries + 1 < kMostTries && of->again.size() < kMostToTryAgain &&
+               !reply.error().is(kOldEpoch)) {
+      of->again.push_back({task.name, task.drive, task.litter, task.tries + 1});
+    } else {
+      hear(of, reply.error().copy());
+    }
     if (of == walk_) pump();
   };
   if (home == 0) return strand_.post([ended] { ended(make_error(kNotYet, "no drive takes slices")); });

@@ -80,6 +80,7 @@ class Walker {
   // Asks the drive about the rows that were gathered for it.
   void compare(DriveId drive);
   void pump();
+  void try_again();
   void run(const Task& task);
   // The key is in order: a slice that was prepared too long ago belongs to no object.
   void drop_litter(const Task& task);

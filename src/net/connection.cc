@@ -92,6 +92,10 @@ Task<Result<bool>> Connection::read_request() {
     // Empty lines before a request are left over from clients that end their bodies with one.
     while (begin_ < end_ && (buffer_[begin_] == '\r' || buffer_[begin_] == '\n')) ++begin_;
     if (begin_ == end_) begin_ = end_ = 0;
+    if (begin_ < end_) {
+      auto judged = judge_first_byte(buffer_[begin_]);
+      if (!judged) co_return judged.take_error();
+    }
     const auto head_bytes = find_head_end(buffered());
     if (head_bytes) {
       auto parsed = parse_request(buffered().substr(0, *head_bytes), request_);

@@ -168,6 +168,14 @@ std::optional<size_t> find_head_end(std::string_view bytes) {
   return end + 4;
 }
 
+Status judge_first_byte(char first) {
+  constexpr char kTlsHandshake = 0x16;
+  if (first == kTlsHandshake)
+    return bad("this port speaks plain HTTP: begin the address with http:// instead of https://");
+  if (!kToken[static_cast<unsigned char>(first)]) return bad("the method is not a word");
+  return {};
+}
+
 Status parse_request(std::string_view bytes, RequestHead& head) {
   head.headers.clear();
   head.chunked = false;

@@ -43,6 +43,9 @@ struct RequestHead {
 // How long the head at the start of `bytes` is, with its empty line; nothing while that has not arrived.
 std::optional<size_t> find_head_end(std::string_view bytes);
 
+// What begins like this is no request, however it goes on: who speaks TLS here must not wait for the end of a head.
+Status judge_first_byte(char first);
+
 // Parses into `head`, whose vector is reused. kInvalid: not HTTP. kUnsupported: a version or transfer coding
 // that we do not speak.
 Status parse_request(std::string_view bytes, RequestHead& head);

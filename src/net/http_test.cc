@@ -94,6 +94,15 @@ TEST(HttpTest, FirstLinesThatAreNoneAreRefused) {
   EXPECT_EQ(refused("GET / HTTP/1.1\r\nHost: x\r\n"), Code::kInvalid);
 }
 
+TEST(HttpTest, WhatCannotBecomeARequestIsKnownByItsFirstByte) {
+  EXPECT_TRUE(judge_first_byte('G'));
+  EXPECT_TRUE(judge_first_byte('!'));  // a token, as RFC 9110 has it
+  for (const char first : {'\0', ' ', '"', '\x80'}) EXPECT_FALSE(judge_first_byte(first)) << int{first};
+  const auto tls = judge_first_byte('\x16');
+  ASSERT_FALSE(tls);
+  EXPECT_NE(tls.error().message().find("http:// instead of https://"), std::string::npos);
+}
+
 TEST(HttpTest, HeadersThatServersReadDifferentlyAreRefused) {
   for (const std::string_view headers :
        {"Host : x", " Host: x", "Host: x\r\n folded", ": x", "Host", "Ho st: x", "Host: a\r\nHost: b",

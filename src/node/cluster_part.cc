@@ -241,7 +241,9 @@ Status ClusterPart::wire() {
   MR_TRY(buckets_->refresh());
   membership_ = std::make_unique<NodeMembership>(*member_, *buckets_);
   strand_ = std::make_unique<cluster::LoopStrand>();
-  shelf_ = MR_TRY(cluster::SliceShelf::open(*strand_, store_.slices(), workers_, config_.data + "/promised"));
+  const uint64_t keep_replaced_us = config_.keep_replaced_seconds * 1'000'000;
+  shelf_ = MR_TRY(cluster::SliceShelf::open(*strand_, store_.slices(), workers_,
+                                            {config_.data + "/promised", keep_replaced_us}));
   const auto identity = member_->identity();
   const cluster::PeerSecret secret = MR_TRY(cluster::PeerSecret::make(identity->id, identity->secret));
   const Blocks blocks;
@@ -254,7 +256,7 @@ Status ClusterPart::wire() {
   cluster_ =
       std::make_unique<cluster::Cluster>(cluster::Surroundings{*strand_, *peers_, *membership_, *shelf_},
                                          store_.slices(), workers_, blocks, [this] { return refresh(); });
-  sweep_ = std::make_unique<cluster::HiddenSweep>(*cluster_, *buckets_, log_);
+  sweep_ = std::make_unique<cluster::HiddenSweep>(*cluster_, *buckets_, log_, keep_replaced_us);
   cluster_->on_replaced(
       [this](const cluster::ObjectName& name, const store::Record& old) { sweep_->look_after(name, old); });
   objects_ = std::make_unique<cluster::ClusterObjects>(

@@ -30,6 +30,10 @@ void add_cluster_settings(Settings& table, Config& config) {
       "heal_share", config.heal_share_percent, Unit::kCount,
       "Share of the time that making and moving slices may take on a node whose clients ask for objects, in "
       "percent. While nobody asks, it takes all of it.");
+  table.add(
+      "keep_replaced", config.keep_replaced_seconds, Unit::kSeconds,
+      "How long a cluster keeps the bytes of an object that was replaced, removed or moved, for readers in "
+      "the middle of it.");
   table.add("nearly_full", config.nearly_full_percent, Unit::kCount,
             "A drive of a cluster that is used to so many percent gets no new slices: other drives take its "
             "turn.");
@@ -161,6 +165,7 @@ Status Config::check() const {
       {"lease", lease_seconds, 2, 60},
       {"heal_after", heal_after_seconds, 0, kYear},
       {"heal_share", heal_share_percent, 1, 100},
+      {"keep_replaced", keep_replaced_seconds, 1, 3600},
       {"nearly_full", nearly_full_percent, 1, 100},
       {"job_slots", job_slots, 0, 1024},
       {"job_share", job_share_percent, 1, 100},

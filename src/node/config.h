@@ -27,6 +27,7 @@ struct Config {
   uint64_t lease_seconds = 6;
   uint64_t heal_after_seconds = 600;
   uint64_t heal_share_percent = 20;
+  uint64_t keep_replaced_seconds = 60;
   uint64_t nearly_full_percent = store::StoreOptions().nearly_full_percent;
   std::string tls;
   std::string tls_cert;

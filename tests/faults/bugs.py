@@ -20,6 +20,7 @@ SIMULATED = {
     "double-commit": ("sends a commit again whose answer was lost", 1),
     "forget-tombstone": ("keeps no mark of a removal", 8),
     "ignore-undecided": ("guesses where a write may hide", 1),
+    "join-mending": ("answers who asks in the midst of a mending with what it found", 6),
     "let-go-first": ("lets the old place go before the new slice is there", 1),
     "mark-without-all-slices": ("commits before all slices are durable, and marks what has no slice", 5),
     "no-fence": ("acts after the lease has ended", 1),

@@ -7,7 +7,7 @@ from clusters import Cluster, Objects, holders, pattern, progress, until_answere
 from nodes import Node, lasting_port
 from store_client import MIB, wait_until
 
-HEAL_SOON = ("--set", "heal_after=1s", "--set", "heal_share=100")
+HEAL_SOON = ("--set", "heal_after=1s", "--set", "heal_share=100", "--set", "keep_replaced=5s")
 SIZES = [0, 100, 16_385, 200_000, 3 * MIB + 17]
 
 
@@ -204,7 +204,7 @@ def test_a_slow_reader_follows_slices_that_move(tmp_path):
             read.append(response.read(8192))  # a connection on which nothing moves is ended
             return any(has_slices(node) for node in old)
 
-        # A slice that was replaced stays for a minute.
+        # A slice that was replaced stays for `keep_replaced`.
         wait_until(lambda: not still_there(), "the old slices stay", 180)
         assert sum(map(len, read)) < len(body) // 2, "the reader was not slow"
         read.append(response.read())

@@ -232,7 +232,7 @@ def stored_bytes(cluster):
 
 
 def test_what_nobody_needs_any_more_goes_from_all_drives(tmp_path):
-    with Cluster(tmp_path, 3) as cluster:
+    with Cluster(tmp_path, 3, "--set", "keep_replaced=3s") as cluster:
         cluster.make_bucket("box", redundancy="2+1")
         kept = uploaded(cluster, "/box/kept", bodies_of("kept"))
         # Sent twice, and a part that the completion does not name.
@@ -308,7 +308,7 @@ def test_a_completion_whose_node_dies_happens_once_or_can_be_sent_again(tmp_path
                     return None
 
             in_threads(2, call)
-            # A row that stays closed is taken over after two minutes.
+            # A row that stays closed is taken over after 40 s.
             answer = until_answered(upload.complete, 180)
             assert answer.status == 200, answer.body
             for node in cluster.living:

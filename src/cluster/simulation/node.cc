@@ -64,7 +64,10 @@ class Process final : public Strand, public Peers, public Membership, public She
   // Membership.
   uint32_t self() const override { return number_; }
   std::shared_ptr<const Maps> maps() const override { return maps_; }
-  bool has_lease() const override { return world_.now() < lease_end_; }
+  // As Member has it: only while the newest map that it knows names its session.
+  bool has_lease() const override {
+    return world_.now() < lease_end_ && maps_->back()->find_node(number_)->process == name_;
+  }
   void look_again() override {
     after(world_.delay(), [this] { read_map(); });
   }
@@ -180,7 +183,13 @@ class Process final : public Strand, public Peers, public Membership, public She
   void renew() {
     const uint64_t sent = world_.now();
     after(world_.delay(), [this, sent] {
-      if (world_.is_cut(number_, 0) || !world_.renew(number_, name_)) return;
+      if (world_.is_cut(number_, 0)) return;
+      if (!world_.renew(number_, name_)) {
+        // The lease is over, and with it the session: others may act for this node's keys.
+        name_ += "+";
+        lease_end_ = 0;
+        world_.renew(number_, name_);
+      }
       lease_end_ = std::max(lease_end_, sent + Node::kLeaseUs);
     });
     after(1'000'000, [this] { renew(); });
@@ -199,7 +208,7 @@ class Process final : public Strand, public Peers, public Membership, public She
 
   World& world_;
   const uint32_t number_;
-  const std::string name_;
+  std::string name_;  // of its session
   Drives& drives_;
   std::shared_ptr<const Maps> maps_;
   uint64_t lease_end_ = 0;

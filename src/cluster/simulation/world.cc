@@ -77,10 +77,10 @@ void World::deliver(uint32_t from, uint32_t to, std::string request,
 }
 
 bool World::renew(uint32_t node, const std::string& process) {
-  if (processes_[node] != process) processes_[node] = process;
+  if (processes_[node] == process && lease_ends_[node] <= now_) return false;
+  processes_[node] = process;
   lease_ends_[node] = now_ + Node::kLeaseUs;
-  // Only a process that the map names acts.
-  return maps_->back()->find_node(node)->process == process;
+  return true;
 }
 
 void World::note_walked(uint32_t node, const std::string& process, Walked walked) {
