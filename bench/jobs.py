@@ -41,7 +41,8 @@ class Cluster:
             node.process.wait()
 
     def bucket(self, name):
-        self.run("mb", f"mr://{name}")
+        # As many copies as the tools write.
+        self.run("mb", f"mr://{name}", "--redundancy", "copies=1")
 
     def run(self, *words):
         environment = {**os.environ, "MILLRACE_ENDPOINT": self.url}

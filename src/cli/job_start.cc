@@ -13,6 +13,9 @@ namespace {
 
 using jobs::Kind;
 
+// As of millrace tar sort.
+constexpr uint64_t kSortMemory = uint64_t{1} << 30;
+
 struct StartFlags {
   jobs::Description job;
   std::string endpoint;
@@ -177,7 +180,11 @@ void add_settings(CLI::App& verb, StartFlags& flags) {
     verb.add_option("--seed", job.seed, "Which random order; the same seed gives the same bytes")
         ->capture_default_str();
   if (is_of_ranks(job.kind) || job.kind == Kind::kMapReduce) add_limits(verb, flags);
-  add_bytes(verb, "--memory", job.memory, "Of each task, or of each node in a sort (default 256MiB)");
+  const bool sorts = is_of_ranks(job.kind);
+  if (sorts) job.memory = kSortMemory;
+  add_bytes(verb, "--memory", job.memory,
+            sorts ? "Of each node; what does not fit goes to its directory (default 1GiB)"
+                  : "Of each task (default 256MiB)");
   verb.add_option("--attempts", job.attempts, "How often a task that fails is tried")
       ->type_name("N")
       ->capture_default_str();
