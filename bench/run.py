@@ -29,6 +29,7 @@ import exchange
 import http_client
 import jobs
 import loader
+import ring_trial
 import store_get
 import store_put
 import upstream
@@ -311,6 +312,10 @@ def bench_stripe(table):
 
 def bench_get(table):
     store_get.run(table, store_get.CASES)
+
+
+def bench_ring(table):
+    ring_trial.run(table)
 
 
 def bench_get_bbr(table):
