@@ -156,6 +156,7 @@ class JobRunner {
   std::vector<Finished> take_finished(const std::string& job);
   bool is_gone(const std::string& claimant) const;
   void look_at_clients();
+  void look_again();
 
   // ---- a slot's thread
   void serve(Slot& slot);
@@ -174,10 +175,14 @@ class JobRunner {
   std::map<std::string, Local> locals_;  // by job
   std::string self_;
   std::vector<Neighbour> neighbours_;
+  bool has_jobs_ = true;  // when it last looked
+  uint64_t listed_us_ = 0;
   std::set<std::string> ranked_;  // jobs whose ranks may be under way
   uint64_t clients_seen_ = 0;
   uint64_t clients_looked_us_ = 0;
   uint64_t clients_asked_us_ = 0;
+
+  std::atomic<bool> look_ = true;  // there may be a new job
 
   mutable Mutex mutex_;
   ConditionVariable changed_;

@@ -318,7 +318,7 @@ net::Task<Status> NodeAdministration::look(Call& call, std::string_view what) {
 net::Task<Status> NodeAdministration::tell_jobs(Call& call, std::string_view what) {
   JobsPart* const jobs = jobs_;
   if (jobs == nullptr) {
-    Refusal refusal{&gateway::kServiceUnavailable, "the node is starting: it runs no jobs yet", ""};
+    Refusal refusal{&gateway::kServiceUnavailable, "this node runs no jobs: it is starting, or its log says why", ""};
     co_return co_await call.refuse(std::move(refusal));
   }
   std::function<Result<Json>()> work = [jobs]() -> Result<Json> { return jobs->list(); };
@@ -338,7 +338,7 @@ std::function<Result<Json>()> NodeAdministration::find_change(std::string_view w
   }
   if (what == "jobs") {
     return [jobs = jobs_.load(), json = std::move(json)]() -> Result<Json> {
-      if (jobs == nullptr) return make_error(Code::kUnavailable, "the node is starting: it runs no jobs yet");
+      if (jobs == nullptr) return make_error(Code::kUnavailable, "this node runs no jobs: it is starting, or its log says why");
       return jobs->change(json);
     };
   }

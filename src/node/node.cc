@@ -139,17 +139,22 @@ Result<std::unique_ptr<Node>> Node::start(const Config& config, Log& log) {
   node->server_ = MR_TRY(net::Server::open(server, *node->gateway_, log));
   node->administration_->attach(*node->server_, node->gateway_->meters());
   node->server_->run();
-  MR_TRY(node->begin_jobs(config, log));
+  node->begin_jobs(config, log);
   return node;
 }
 
-Status Node::begin_jobs(const Config& config, Log& log) {
-  jobs_ = MR_TRY(JobsPart::start({config, cluster_.get(), url(),
-                                  self_signed_.empty() ? config.tls_ca : self_signed_, job_keys_->own(),
-                                  gateway_->meters()},
-                                 log));
+// A node that cannot run jobs, say because its drive is full, serves its objects all the same.
+void Node::begin_jobs(const Config& config, Log& log) {
+  auto part =
+      JobsPart::start({config, cluster_.get(), url(), self_signed_.empty() ? config.tls_ca : self_signed_,
+                       job_keys_->own(), gateway_->meters()},
+                      log);
+  if (!part) {
+    log.warn("this node runs no jobs", "error", part.error().message());
+    return;
+  }
+  jobs_ = part.take();
   administration_->attach_jobs(*jobs_);
-  return {};
 }
 
 Status Node::begin_audit(const Config& config, gateway::KeySource& keys, Log& log) {

@@ -49,7 +49,7 @@ class Node {
 
  private:
   Node() = default;
-  Status begin_jobs(const Config& config, Log& log);
+  void begin_jobs(const Config& config, Log& log);
   Status begin_audit(const Config& config, gateway::KeySource& keys, Log& log);
 
   // In the order of building; taken down in reverse. But the store may answer until its end, and what answers
