@@ -19,7 +19,7 @@ WORK = ROOT / "build/bench-data/jobs"
 NODES = 4
 # 2 GB in all.
 SHARDS, SAMPLES, SAMPLE_BYTES = 16, 1136, 110_000
-SMALL_TASKS = int(os.environ.get("SMALL_TASKS", 100_000))
+SMALL_TASKS = 100_000
 COMMAND = "sha256sum sample.jpg > sample.sha; rm sample.cls"
 
 
