@@ -128,7 +128,9 @@ Result<std::unique_ptr<Node>> Node::start(const Config& config, Log& log) {
                                    node->transforms_.get()};
   const gateway::GatewayOptions options{config.insecure, node->listen_.is_loopback(), config.access_log,
                                         config.domains};
-  node->gateway_ = std::make_unique<gateway::Gateway>(services, keys, *node->administration_, options);
+  node->job_keys_ = std::make_unique<JobKeys>(keys, make_job_key(node->cluster_.get()));
+  node->gateway_ =
+      std::make_unique<gateway::Gateway>(services, *node->job_keys_, *node->administration_, options);
   net::ServerOptions server;
   server.listen = node->listen_;
   server.threads = static_cast<unsigned>(config.threads);
@@ -140,6 +142,7 @@ Result<std::unique_ptr<Node>> Node::start(const Config& config, Log& log) {
   node->server_ = MR_TRY(net::Server::open(server, *node->gateway_, log));
   node->administration_->attach(*node->server_, node->gateway_->meters());
   node->server_->run();
+  node->begin_jobs(config, log);
   return node;
 }
 
@@ -152,6 +155,20 @@ Status Node::open_transforms(const Config& config, Log& log) {
   transforms_ = MR_TRY(NodeTransforms::open(config, std::move(around), log));
   if (cluster_) cluster_->also_refresh([made = transforms_.get()] { return made->refresh(); });
   return {};
+}
+
+// A node that cannot run jobs, say because its drive is full, serves its objects all the same.
+void Node::begin_jobs(const Config& config, Log& log) {
+  auto part =
+      JobsPart::start({config, cluster_.get(), url(), self_signed_.empty() ? config.tls_ca : self_signed_,
+                       job_keys_->own(), gateway_->meters()},
+                      log);
+  if (!part) {
+    log.warn("this node runs no jobs", "error", part.error().message());
+    return;
+  }
+  jobs_ = part.take();
+  administration_->attach_jobs(*jobs_);
 }
 
 Status Node::begin_audit(const Config& config, gateway::KeySource& keys, Log& log) {
@@ -170,6 +187,7 @@ void Node::reopen_audit() {
 Node::Left Node::drain(uint64_t limit_ms) {
   using Refused = net::Server::Refused;
   Left left;
+  if (jobs_) jobs_->stop();
   left.of_clients = server_->drain(Refused::kUsual, limit_ms);
   if (cluster_) {
     const bool others = cluster_->count_serving() > 1;
@@ -188,6 +206,7 @@ Node::Left Node::drain(uint64_t limit_ms) {
 Node::~Node() {
   // Connections end first; then the threads whose work refers to their coroutines; then the coroutines, which
   // hold on to the store; the store last. Its own threads may answer until then: nobody hears them any more.
+  if (jobs_) jobs_->stop();
   if (server_) server_->stop();
   if (audit_watch_) audit_watch_->stop();
   if (quotas_) quotas_->stop();
