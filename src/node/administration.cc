@@ -320,7 +320,8 @@ net::Task<Status> NodeAdministration::look(Call& call, std::string_view what) {
 net::Task<Status> NodeAdministration::tell_jobs(Call& call, std::string_view what) {
   JobsPart* const jobs = jobs_;
   if (jobs == nullptr) {
-    Refusal refusal{&gateway::kServiceUnavailable, "this node runs no jobs: it is starting, or its log says why", ""};
+    Refusal refusal{&gateway::kServiceUnavailable,
+                    "this node runs no jobs: it is starting, or its log says why", ""};
     co_return co_await call.refuse(std::move(refusal));
   }
   std::function<Result<Json>()> work = [jobs]() -> Result<Json> { return jobs->list(); };
@@ -340,7 +341,8 @@ std::function<Result<Json>()> NodeAdministration::find_change(std::string_view w
   }
   if (what == "jobs") {
     return [jobs = jobs_.load(), json = std::move(json)]() -> Result<Json> {
-      if (jobs == nullptr) return make_error(Code::kUnavailable, "this node runs no jobs: it is starting, or its log says why");
+      if (jobs == nullptr)
+        return make_error(Code::kUnavailable, "this node runs no jobs: it is starting, or its log says why");
       return jobs->change(json);
     };
   }

@@ -55,6 +55,16 @@ void add_upstream_settings(Settings& table, Config& config) {
             "Percent of a drive in use down to which they are.");
 }
 
+void add_transform_settings(Settings& table, Config& config) {
+  using Unit = Settings::Unit;
+  table.add("transform_runs", config.transform_runs, Unit::kCount,
+            "Transforms that run at a time; others wait. Each takes up to 8 MiB of request_memory.");
+  table.add(
+      "transform_keep", config.transform_keep, Unit::kBytes,
+      "Room for results of transforms that are kept (--keep), in the node's own directory. They go first "
+      "when the drive is used beyond evict_to. 0: nothing is kept.");
+}
+
 void add_job_settings(Settings& table, Config& config) {
   using Unit = Settings::Unit;
   table.add("job_slots", config.job_slots, Unit::kCount,
@@ -113,12 +123,7 @@ Settings Config::settings() {
             "Who did what to which object, one JSON object a line: a file, or \"syslog\". SIGHUP opens the "
             "file anew. Empty: nothing is kept.");
   add_upstream_settings(table, *this);
-  table.add("transform_runs", transform_runs, Unit::kCount,
-            "Transforms that run at a time; others wait. Each takes up to 8 MiB of request_memory.");
-  table.add(
-      "transform_keep", transform_keep, Unit::kBytes,
-      "Room for results of transforms that are kept (--keep), in the node's own directory. They go first "
-      "when the drive is used beyond evict_to. 0: nothing is kept.");
+  add_transform_settings(table, *this);
   add_job_settings(table, *this);
   table.add("stop_seconds", stop_seconds, Unit::kSeconds,
             "How long requests under way may take to finish when the node stops.");

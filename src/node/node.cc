@@ -117,33 +117,37 @@ Result<std::unique_ptr<Node>> Node::start(const Config& config, Log& log) {
                    node->cluster_ ? &node->cluster_->peers() : nullptr,
                    node->cluster_ ? std::optional(node->cluster_->joined()) : std::nullopt,
                    node->upstream_.get(), node->transforms_.get()});
+  MR_TRY(node->serve(config, objects, keys, log));
+  node->begin_jobs(config, log);
+  return node;
+}
+
+Status Node::serve(const Config& config, store::Objects& objects, gateway::KeySource& keys, Log& log) {
   const gateway::Services services{objects,
-                                   node->store_->memory(),
-                                   *node->indexes_,
-                                   *node->workers_,
-                                   *node->movers_,
+                                   store_->memory(),
+                                   *indexes_,
+                                   *workers_,
+                                   *movers_,
                                    log,
                                    config.short_names ? store::NameRule::kShort : store::NameRule::kS3,
-                                   node->audit_.get(),
-                                   node->transforms_.get()};
-  const gateway::GatewayOptions options{config.insecure, node->listen_.is_loopback(), config.access_log,
+                                   audit_.get(),
+                                   transforms_.get()};
+  const gateway::GatewayOptions options{config.insecure, listen_.is_loopback(), config.access_log,
                                         config.domains};
-  node->job_keys_ = std::make_unique<JobKeys>(keys, make_job_key(node->cluster_.get()));
-  node->gateway_ =
-      std::make_unique<gateway::Gateway>(services, *node->job_keys_, *node->administration_, options);
+  job_keys_ = std::make_unique<JobKeys>(keys, make_job_key(cluster_.get()));
+  gateway_ = std::make_unique<gateway::Gateway>(services, *job_keys_, *administration_, options);
   net::ServerOptions server;
-  server.listen = node->listen_;
+  server.listen = listen_;
   server.threads = static_cast<unsigned>(config.threads);
   server.max_connections = static_cast<unsigned>(config.max_connections);
   server.busy_wait_us = config.busy_wait_us;
   server.limits = {config.idle_seconds * 1'000'000, config.head_seconds * 1'000'000,
                    config.stall_seconds * 1'000'000};
-  server.certificates = node->certificates_.get();
-  node->server_ = MR_TRY(net::Server::open(server, *node->gateway_, log));
-  node->administration_->attach(*node->server_, node->gateway_->meters());
-  node->server_->run();
-  node->begin_jobs(config, log);
-  return node;
+  server.certificates = certificates_.get();
+  server_ = MR_TRY(net::Server::open(server, *gateway_, log));
+  administration_->attach(*server_, gateway_->meters());
+  server_->run();
+  return {};
 }
 
 Status Node::open_transforms(const Config& config, Log& log) {

@@ -51,6 +51,8 @@ class Node {
  private:
   Node() = default;
   Status open_transforms(const Config& config, Log& log);
+  // The gateway, and the server that asks it.
+  Status serve(const Config& config, store::Objects& objects, gateway::KeySource& keys, Log& log);
   void begin_jobs(const Config& config, Log& log);
   Status begin_audit(const Config& config, gateway::KeySource& keys, Log& log);
 

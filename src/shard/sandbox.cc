@@ -1,6 +1,9 @@
 // The words of a sandbox, and a trial of it.
 #include "shard/sandbox.h"
 
+#include <filesystem>
+#include <system_error>
+
 #include "base/file.h"
 #include "shard/command.h"
 
@@ -11,18 +14,17 @@ namespace {
 constexpr std::string_view kPath = "/usr/local/bin:/usr/bin:/bin";
 
 // What programs of a Debian system need, and nothing of its users.
-constexpr const char* kSystem[] = {"/usr",
-                                   "/bin",
-                                   "/lib",
-                                   "/lib64",
-                                   "/etc/alternatives",
-                                   "/etc/ld.so.cache",
-                                   "/etc/ld.so.conf",
-                                   "/etc/ld.so.conf.d",
-                                   "/etc/localtime",
-                                   "/etc/fonts",
-                                   "/etc/ImageMagick-6",
-                                   "/etc/python3"};
+constexpr std::string_view kSystem[] = {"/opt",
+                                        "/etc/alternatives",
+                                        "/etc/fonts",
+                                        "/etc/ImageMagick-6",
+                                        "/etc/ld.so.cache",
+                                        "/etc/ld.so.conf",
+                                        "/etc/ld.so.conf.d",
+                                        "/etc/localtime",
+                                        "/etc/magic",
+                                        "/etc/mime.types",
+                                        "/etc/python3"};
 
 std::vector<std::string> variables_of(const Sandbox& sandbox) {
   std::vector<std::string> variables = {"PATH=" + std::string(kPath), "HOME=" + sandbox.directory,
@@ -31,11 +33,27 @@ std::vector<std::string> variables_of(const Sandbox& sandbox) {
   return variables;
 }
 
-void append(std::vector<std::string>& words, std::initializer_list<std::string> more) {
-  words.insert(words.end(), more);
+void append(std::vector<std::string>& words, std::initializer_list<std::string_view> more) {
+  for (const std::string_view word : more) words.emplace_back(word);
 }
 
 }  // namespace
+
+std::vector<std::string> confinement_words() {
+  std::vector<std::string> words;
+  append(words, {"bwrap", "--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent",
+                 "--new-session", "--cap-drop", "ALL", "--hostname", "sandbox", "--ro-bind", "/usr", "/usr"});
+  for (const std::string name : {"bin", "sbin", "lib", "lib64"}) {
+    std::error_code ignored;
+    if (std::filesystem::is_symlink("/" + name, ignored)) {
+      append(words, {"--symlink", "usr/" + name, "/" + name});
+    } else {
+      append(words, {"--ro-bind-try", "/" + name, "/" + name});
+    }
+  }
+  for (const std::string_view path : kSystem) append(words, {"--ro-bind-try", path, path});
+  return words;
+}
 
 Result<Confinement> parse_confinement(std::string_view text) {
   if (text == "bwrap") return Confinement::kBubblewrap;
@@ -46,8 +64,7 @@ Result<Confinement> parse_confinement(std::string_view text) {
 std::vector<std::string> sandboxed(const Sandbox& sandbox, const std::vector<std::string>& words) {
   std::vector<std::string> all;
   if (sandbox.confinement == Confinement::kBubblewrap) {
-    append(all, {"bwrap", "--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL"});
-    for (const char* const path : kSystem) append(all, {"--ro-bind-try", path, path});
+    all = confinement_words();
     append(all, {"--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"});
     append(all, {"--bind", sandbox.directory, sandbox.directory});
     for (const std::string& path : sandbox.readable) append(all, {"--ro-bind", path, path});

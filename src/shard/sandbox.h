@@ -13,6 +13,10 @@
 
 namespace millrace::shard {
 
+// What every sandbox begins with: the words of bubblewrap for no network, no other processes, no rights, and
+// the system's programs and libraries, read-only. More words of bubblewrap may follow.
+std::vector<std::string> confinement_words();
+
 enum class Confinement {
   kBubblewrap,
   kNone,  // only the environment is made anew
