@@ -85,7 +85,6 @@ Result<std::unique_ptr<NodeTransforms>> NodeTransforms::open(const Config& confi
                                                              Log& log) {
   std::unique_ptr<cluster::Registry> own;
   if (around.registry == nullptr) own = MR_TRY(cluster::FilesRegistry::open(config.data + "/transforms"));
-  cluster::Registry& registry = around.registry != nullptr ? *around.registry : *own;
   std::unique_ptr<NodeTransforms> node(
       new NodeTransforms(std::move(own), std::move(around), static_cast<unsigned>(config.transform_runs)));
   node->kept_ = MR_TRY(transform::KeptResults::open(
@@ -95,7 +94,10 @@ Result<std::unique_ptr<NodeTransforms>> NodeTransforms::open(const Config& confi
     if (const Status read = made->book_.refresh(); !read)
       log.warn("transforms cannot be read from the registry", "error", read.error().message());
   });
-  node->watch_ = registry.watch("transforms/", [made = node.get()] { made->reader_.wake(); });
+  // Of a node alone nobody else changes them.
+  if (node->around_.registry != nullptr)
+    node->watch_ =
+        node->around_.registry->watch("transforms/", [made = node.get()] { made->reader_.wake(); });
   return node;
 }
 

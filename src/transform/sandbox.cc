@@ -148,7 +148,10 @@ std::string quoted_words(const std::string& words) {
 }  // namespace
 
 SandboxRoom::SandboxRoom() : taken_(kMostSandboxes, false) {
-  looking_.start(std::chrono::milliseconds(kLookEveryMs), [this] { look(); });
+  looking_.start(Background::kWhenWoken, [this] {
+    while (look() && looking_.pause(std::chrono::milliseconds(kLookEveryMs))) {
+    }
+  });
 }
 
 SandboxRoom::~SandboxRoom() {
@@ -187,6 +190,7 @@ void SandboxRoom::watch(Sandbox* sandbox) {
   const MutexLock lock(mutex_);
   watched_.push_back(sandbox);
   if (stopped_) sandbox->end(Sandbox::Ended::kStopped);
+  looking_.wake();
 }
 
 void SandboxRoom::forget(Sandbox* sandbox) {
@@ -194,11 +198,12 @@ void SandboxRoom::forget(Sandbox* sandbox) {
   std::erase(watched_, sandbox);
 }
 
-void SandboxRoom::look() {
+bool SandboxRoom::look() {
   // Held while looking: a sandbox that is forgotten is not looked at any more.
   const MutexLock lock(mutex_);
   const uint64_t now = steady_us();
   for (Sandbox* sandbox : watched_) sandbox->look(now);
+  return !watched_.empty();
 }
 
 Result<std::unique_ptr<Sandbox>> SandboxRoom::start(const SandboxOptions& options) {

@@ -6,7 +6,7 @@
 // It inherits standard input, output and error, and two descriptors that the node gives it on purpose.
 //
 // A Sandbox has one reader; write() and close_input() may be another thread's. SandboxRoom is thread-safe,
-// outlives its sandboxes, and has one thread that looks at them every kLookEveryMs.
+// outlives its sandboxes, and has one thread that looks at them every kLookEveryMs, while there are any.
 #pragma once
 
 #include <sys/types.h>
@@ -70,7 +70,8 @@ class SandboxRoom {
   void give_back(size_t place);
   void watch(Sandbox* sandbox);
   void forget(Sandbox* sandbox);
-  void look();
+  // False: there is none to look at.
+  bool look();
 
   mutable Mutex mutex_;
   std::vector<bool> taken_ MR_GUARDED_BY(mutex_);
