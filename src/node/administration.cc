@@ -379,7 +379,8 @@ net::Task<Status> NodeAdministration::change(Call& call, std::string_view what) 
   }
   auto text = co_await gateway::read_document(call, what == "jobs" ? kMaxJobBody : kMaxBody);
   if (!text) co_return co_await call.refuse(text.error());
-  call.change = *text;
+  // The scripts of a job are not kept in the audit.
+  call.change = text->substr(0, kMaxBody);
   auto json = parse_body(*text);
   if (!json) co_return co_await call.refuse(json.error());
   const auto understood = check_change(call, what, *json);
