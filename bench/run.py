@@ -27,6 +27,7 @@ import cluster_recovery
 import cluster_scale
 import exchange
 import http_client
+import jobs
 import loader
 import ring_trial
 import store_get
@@ -340,6 +341,10 @@ def bench_http_client_https(table):
 
 def bench_transform(table):
     transform.run(table)
+
+
+def bench_jobs(table):
+    jobs.run(table)
 
 
 def bench_upstream(table):

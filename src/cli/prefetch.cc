@@ -7,6 +7,7 @@
 #include "base/units.h"
 #include "cli/common.h"
 #include "cli/copying.h"
+#include "transfer/prefetch.h"
 
 namespace millrace::cli {
 
@@ -15,7 +16,6 @@ namespace {
 // As many as one request may name are looked at; those that come take turns at the node.
 constexpr size_t kAtOnce = 200;
 constexpr int64_t kLookAgainMs = 300;
-constexpr uint64_t kMostAnswer = 4 << 20;
 
 struct PrefetchFlags {
   std::vector<std::string> addresses;
@@ -54,45 +54,32 @@ class Prefetch {
 
   // How many are done.
   Result<size_t> ask(Totals& totals) {
-    Json list = Json::array();
-    for (const auto& [key, seen] : asked_) list.push_back(key);
-    const Json wanted = {{"keys", std::move(list)}};
-    const std::string body = wanted.dump();
-    net::Request request;
-    request.method = "POST";
-    request.url = bucket_.store->url(bucket_.bucket, "", "prefetch=");
-    request.headers = {{"content-type", "application/json"}};
-    request.body = std::string_view(body);
-    request.repeat = net::Repeat::kSafe;
-    net::Response response = MR_TRY(bucket_.store->client().call(request));
-    const Json answer = Json::parse(MR_TRY(response.read_all(kMostAnswer)), nullptr, false);
-    if (!answer.is_object() || !answer.contains("keys"))
-      return make_error(Code::kCorrupt, "{} did not answer as a Millrace node does", bucket_.text())
-          .with_hint("is it a Millrace node of this version?");
+    std::vector<std::string> keys;
+    for (const auto& [key, seen] : asked_) keys.push_back(key);
     size_t done = 0;
-    for (const Json& one : answer.at("keys")) done += take(one, totals) ? 1 : 0;
+    for (const transfer::Prefetched& one : MR_TRY(transfer::ask_prefetch(bucket_, keys)))
+      done += take(one, totals) ? 1 : 0;
     return done;
   }
 
-  bool take(const Json& one, Totals& totals) {
-    const auto key = one.at("key").get<std::string>();
-    const auto found = asked_.find(key);
+  bool take(const transfer::Prefetched& one, Totals& totals) {
+    using State = transfer::Prefetched::State;
+    const auto found = asked_.find(one.key);
     if (found == asked_.end()) return false;
     Seen& seen = found->second;
-    const auto state = one.at("state").get<std::string>();
-    const auto bytes = one.at("stored_bytes").get<uint64_t>();
-    if (state == "coming") {
+    const uint64_t bytes = one.stored_bytes;
+    if (one.state == State::kComing) {
       if (bytes > seen.bytes) shell_.progress.add(bytes - seen.bytes, 0);
       seen = {std::max(bytes, seen.bytes), false};
       return false;
     }
-    if (state == "stored") {
+    if (one.state == State::kStored) {
       if (seen.is_first) ++totals.were_there;
       if (!seen.is_first) totals.bytes += bytes;
       ++totals.objects;
       shell_.progress.add(bytes - std::min(bytes, seen.bytes), 1);
     } else {
-      totals.problems.push_back(one.value("problem", bucket_.with_key(key).text() + ": " + state));
+      totals.problems.push_back(one.problem);
     }
     asked_.erase(found);
     return true;

@@ -20,6 +20,7 @@ void add_verbs(CLI::App& app, Shell& shell) {
   add_bucket(app, shell);
   add_drives(app, shell);
   add_cluster(app, shell);
+  add_job(app, shell);
   add_fsck(app, shell);
   add_put(app, shell);
   add_get(app, shell);
@@ -52,6 +53,7 @@ void add_verbs(CLI::App& app, Shell& shell) {
   add_tar_shuffle(*tar, shell);
   add_tar_reshard(*tar, shell);
   add_tar_map(*tar, shell);
+  add_tar_mapreduce(*tar, shell);
   add_tar_index(*tar, shell);
   add_tar_verify(*tar, shell);
   add_tar_extract(*tar, shell);

@@ -3,6 +3,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/pls.h"
+#include "cli/together.h"
 #include "exchange/mpi_group.h"
 #include "exchange/rank_sort.h"
 #include "shard/sort.h"
@@ -85,13 +86,7 @@ Status run_together(Shell& shell, const SortFlags& flags, shard::SortBy by) {
   exchange::RankSortOptions options;
   options.sort = MR_TRY(sort_options(shell, flags, by));
   const std::vector<std::string> names = MR_TRY(flags.input.names(shell));
-  for (const std::string& name : names) {
-    if (name == shard::kStandardStream)
-      return make_error(Code::kInvalid, "under mpirun shards are files or addresses, not standard input");
-  }
-  if (flags.output.output == shard::kStandardStream)
-    return make_error(Code::kInvalid,
-                      "under mpirun shards are written to files or addresses, not to standard output");
+  MR_TRY(check_together(names, flags.output.output));
   options.name = MR_TRY(flags.output.name(shell));
   options.limits = flags.output.limits();
   options.output = MR_TRY(flags.output.writer_options(shell, flags.input));

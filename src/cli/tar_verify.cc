@@ -5,7 +5,7 @@
 #include "base/units.h"
 #include "cli/colour.h"
 #include "cli/copying.h"
-#include "decode/image.h"
+#include "decode/image_check.h"
 #include "net/url.h"
 #include "shard/verify.h"
 
@@ -73,24 +73,6 @@ void print_verdict(const shard::Verdict& verdict) {
   }
 }
 
-// Names of fields whose content the decoder of images knows: jpg, thumb.png.
-bool is_image(std::string_view field) {
-  const std::string_view ending = field.substr(field.rfind('.') + 1);
-  return ending == "jpg" || ending == "jpeg" || ending == "png" || ending == "webp";
-}
-
-Status check_image(decode::ImageDecoder& decoder, decode::Pixels& pixels, std::string_view field,
-                   std::string_view bytes) {
-  if (!is_image(field)) return {};
-  if (bytes.empty()) return make_error(Code::kCorrupt, "the image is empty");
-  if (!decode::find_format(bytes))
-    return make_error(Code::kCorrupt, "its bytes are no JPEG, PNG or WebP image");
-  // Every bit of a JPEG is read at any scale; at an eighth the rest costs little.
-  decode::DecodeOptions options;
-  options.shrink_to = 1;
-  return decoder.decode(bytes, options, pixels);
-}
-
 bool is_about_index_only(const shard::Verdict& verdict) {
   return std::ranges::all_of(verdict.problems,
                              [](const auto& problem) { return problem.fault == shard::Fault::kStaleIndex; });
@@ -130,11 +112,10 @@ Status run(Shell& shell, const VerifyFlags& flags) {
   shard::VerifyOptions options;
   options.input = MR_TRY(flags.input.options(shell));
   options.expected_fields = split_words(lower_case(flags.fields));
-  decode::ImageDecoder decoder;
-  decode::Pixels pixels;
+  decode::ImageCheck images;
   if (flags.decode) {
     options.check_content = [&](std::string_view field, std::string_view bytes) {
-      return check_image(decoder, pixels, field, bytes);
+      return images.check(field, bytes);
     };
   }
   const std::vector<std::string> names = MR_TRY(flags.input.names(shell));

@@ -14,6 +14,8 @@ namespace millrace::gateway {
 namespace {
 
 constexpr std::string_view kPeerPath = "/-/peer";
+// Of workers of jobs (jobs/plan.h).
+constexpr std::string_view kJobAgent = "millrace-job";
 
 // A page in a browser on this machine can send requests here. What it sends says where the page came from.
 bool from_page(const net::RequestHead& request) {
@@ -75,6 +77,7 @@ net::Task<Status> Gateway::handle(net::Connection& connection) {
     done = co_await dispatch(call);
   }
   const uint64_t took = steady_us() - connection.began_us();
+  if (!call.administrative && connection.request().find("user-agent") != kJobAgent) meters_.count_client();
   meters_.count(call.operation,
                 {connection.bytes_received(), connection.bytes_sent(), took, connection.response_status()});
   if (options_.access_log) log_access(call, took);

@@ -29,6 +29,9 @@ struct MeterReading {
 class Meters {
  public:
   void count(Operation operation, const Counts& counts);
+  // Requests for buckets and objects, but for those of jobs: whether anybody waits for this node.
+  void count_client() { client_requests_.fetch_add(1, std::memory_order_relaxed); }
+  uint64_t client_requests() const { return client_requests_.load(std::memory_order_relaxed); }
   uint64_t redirected() const { return redirected_.load(std::memory_order_relaxed); }
   // Those that counted something, operations of one meter added up.
   std::vector<MeterReading> read() const;
@@ -41,6 +44,7 @@ class Meters {
   };
   std::array<Counted, kOperations> counted_;
   std::atomic<uint64_t> redirected_ = 0;
+  std::atomic<uint64_t> client_requests_ = 0;
 };
 
 }  // namespace millrace::gateway

@@ -118,8 +118,9 @@ Error answer_error(const Request& request, int status, std::string_view body) {
   std::string said = code.empty() || message.starts_with(code) ? "" : fmt::format(": {}", code);
   if (!message.empty()) said += fmt::format(": {}", message);
   if (said.empty() && status == 404) said = ": not found";
-  Error error = make_error(code_of(status), "{} {}: the server answered {}{}", request.method,
-                           request.url.text(), status, printable(said, 500));
+  const std::string text = fmt::format("{} {}: the server answered {}{}", request.method, request.url.text(),
+                                       status, printable(said, 500));
+  Error error = status == 412 ? Error(kConditionNotMet, text) : Error(code_of(status), text);
   if (status == 401 || status == 403) {
     return std::move(error).with_hint(
         "check the access key, the secret key and the clock; are the keys allowed to do this?");

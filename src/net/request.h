@@ -59,6 +59,8 @@ std::string host_header(const Url& url);
 Result<std::string> head_text(const Request& request, const std::string& user_agent,
                               const std::optional<Credentials>& credentials);
 
+// The object is there already, or is another version than the request would have.
+inline constexpr Reason kConditionNotMet{Code::kExists, "condition not met"};
 // What an unwelcome answer means, with the code and message of an S3 error body.
 Error answer_error(const Request& request, int status, std::string_view body);
 inline constexpr uint64_t kMaxErrorBody = 64 << 10;

@@ -23,6 +23,7 @@ using gateway::Right;
 using Json = nlohmann::ordered_json;
 
 constexpr size_t kMaxBody = 64 << 10;
+constexpr size_t kMaxJobBody = 2 << 20;  // with its files
 
 std::string dump(const Json& json) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
@@ -160,7 +161,7 @@ Status check_change(const Call& call, std::string_view what, const Json& json) {
                       printable(what, 64))
         .with_hint("the body, a JSON object, says what is to change");
   }
-  if (what.starts_with("buckets/") || is_of_cluster(what)) return {};
+  if (what.starts_with("buckets/") || is_of_cluster(what) || what == "jobs") return {};
   const bool of_drives = what == "drives";
   for (const auto& [name, value] : json.items()) {
     if (of_drives && (name == "action" || name == "path" || name == "take_back")) continue;
@@ -186,7 +187,11 @@ net::Task<Status> answer(Call& call, std::function<Result<Json>()> work) {
 // The method that changes something there; empty: nothing can be changed.
 std::string_view changing_method(std::string_view what) {
   if (what.starts_with("buckets/")) return "PUT";
-  return what == "drives" || what == "scrub" || is_of_cluster(what) ? "POST" : "";
+  return what == "drives" || what == "scrub" || what == "jobs" || is_of_cluster(what) ? "POST" : "";
+}
+
+bool is_of_jobs(std::string_view what) {
+  return what == "jobs" || what.starts_with("jobs/");
 }
 
 Refusal no_cluster() {
@@ -228,7 +233,8 @@ void NodeAdministration::attach(const net::Server& server, const gateway::Meters
 net::Task<Status> NodeAdministration::tell_metrics(Call& call) {
   auto work = [this]() -> Result<std::string> {
     return prometheus_text({*meters_, *server_, parts_.store.drives(), parts_.quotas, parts_.audit,
-                            parts_.upstream, parts_.cluster ? &*parts_.cluster : nullptr, parts_.transforms});
+                            parts_.upstream, parts_.cluster ? &*parts_.cluster : nullptr, parts_.transforms,
+                            jobs_});
   };
   auto text = co_await call.blocking(std::move(work));
   if (!text) co_return co_await call.refuse(text.error());
@@ -277,6 +283,7 @@ net::Task<Status> NodeAdministration::tell_cluster(Call& call, std::string_view 
 net::Task<Status> NodeAdministration::look(Call& call, std::string_view what) {
   store::LocalStore& store = parts_.store;
   if (what == "metrics") co_return co_await tell_metrics(call);
+  if (is_of_jobs(what)) co_return co_await tell_jobs(call, what);
   if (what == "cluster" || what == "cluster/ready" || what == "cluster/where" || what == "maintenance")
     co_return co_await tell_cluster(call, what);
   std::function<Result<Json>()> work;
@@ -303,10 +310,23 @@ net::Task<Status> NodeAdministration::look(Call& call, std::string_view what) {
   }
   if (!work) {
     Refusal refusal{&gateway::kNotFound, fmt::format("there is nothing at /-/{}", printable(what, 64)),
-                    "/-/live /-/ready /-/metrics /-/status /-/drives /-/buckets /-/scrub /-/cluster "
-                    "/-/maintenance /-/transforms"};
+                    "/-/live /-/ready /-/metrics /-/status /-/drives /-/buckets /-/scrub /-/jobs "
+                    "/-/cluster /-/maintenance /-/transforms"};
     co_return co_await call.refuse(std::move(refusal));
   }
+  co_return co_await answer(call, std::move(work));
+}
+
+net::Task<Status> NodeAdministration::tell_jobs(Call& call, std::string_view what) {
+  JobsPart* const jobs = jobs_;
+  if (jobs == nullptr) {
+    Refusal refusal{&gateway::kServiceUnavailable,
+                    "this node runs no jobs: it is starting, or its log says why", ""};
+    co_return co_await call.refuse(std::move(refusal));
+  }
+  std::function<Result<Json>()> work = [jobs]() -> Result<Json> { return jobs->list(); };
+  if (what != "jobs")
+    work = [jobs, id = std::string(what.substr(5))]() -> Result<Json> { return jobs->show(id); };
   co_return co_await answer(call, std::move(work));
 }
 
@@ -317,6 +337,13 @@ std::function<Result<Json>()> NodeAdministration::find_change(std::string_view w
     return [this]() -> Result<Json> {
       parts_.store.drives().scrub_now();
       return scrub_json(parts_);
+    };
+  }
+  if (what == "jobs") {
+    return [jobs = jobs_.load(), json = std::move(json)]() -> Result<Json> {
+      if (jobs == nullptr)
+        return make_error(Code::kUnavailable, "this node runs no jobs: it is starting, or its log says why");
+      return jobs->change(json);
     };
   }
   if (is_of_cluster(what)) {
@@ -350,9 +377,10 @@ net::Task<Status> NodeAdministration::change(Call& call, std::string_view what) 
     Refusal refusal = no_cluster();
     co_return co_await call.refuse(std::move(refusal));
   }
-  auto text = co_await gateway::read_document(call, kMaxBody);
+  auto text = co_await gateway::read_document(call, what == "jobs" ? kMaxJobBody : kMaxBody);
   if (!text) co_return co_await call.refuse(text.error());
-  call.change = *text;
+  // The scripts of a job are not kept in the audit.
+  call.change = text->substr(0, kMaxBody);
   auto json = parse_body(*text);
   if (!json) co_return co_await call.refuse(json.error());
   const auto understood = check_change(call, what, *json);
@@ -379,8 +407,11 @@ net::Task<Status> NodeAdministration::serve(Call& call) {
   const bool get = call.method() == "GET" || call.method() == "HEAD";
   if (get && what == "live") co_return co_await call.send_json("{\"live\": true}\n");
   if (get && what == "ready") co_return co_await tell_ready(call, parts_);
-  const bool may_look = call.caller.open || call.caller.key != nullptr || call.connection.is_loopback();
   const bool may_change = call.caller.may(Right::kAdmin, "");
+  // What jobs run, and what their commands say, is for those who may start them.
+  const bool may_look = is_of_jobs(what)
+                            ? may_change
+                            : call.caller.open || call.caller.key != nullptr || call.connection.is_loopback();
   const bool foreign =
       call.request().find("origin").has_value() || gateway::from_foreign_page(call.request());
   // What a transform consists of may hold secrets of its owner.

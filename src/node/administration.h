@@ -6,6 +6,7 @@
 // right to send them.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -16,6 +17,7 @@
 #include "net/server.h"
 #include "node/audit_log.h"
 #include "node/cluster_administration.h"
+#include "node/jobs_part.h"
 #include "node/node_transforms.h"
 #include "store/local_store.h"
 #include "store/quotas.h"
@@ -42,6 +44,9 @@ class NodeAdministration final : public gateway::Administration {
   // What it reports on; both come after it, and before the first call.
   void attach(const net::Server& server, const gateway::Meters& meters);
 
+  // The node's part in jobs, which begins when the server runs; until then there are none.
+  void attach_jobs(JobsPart& jobs) { jobs_ = &jobs; }
+
   net::Task<Status> serve(gateway::Call& call) override;
 
  private:
@@ -52,10 +57,12 @@ class NodeAdministration final : public gateway::Administration {
   std::function<Result<nlohmann::ordered_json>()> find_change(std::string_view what,
                                                               nlohmann::ordered_json json) const;
   net::Task<Status> answer_peer(gateway::Call& call);
+  net::Task<Status> tell_jobs(gateway::Call& call, std::string_view what);
 
   const Administered parts_;
   const net::Server* server_ = nullptr;
   const gateway::Meters* meters_ = nullptr;
+  std::atomic<JobsPart*> jobs_ = nullptr;
   const uint64_t started_us_;
 };
 

@@ -55,6 +55,30 @@ void add_upstream_settings(Settings& table, Config& config) {
             "Percent of a drive in use down to which they are.");
 }
 
+void add_transform_settings(Settings& table, Config& config) {
+  using Unit = Settings::Unit;
+  table.add("transform_runs", config.transform_runs, Unit::kCount,
+            "Transforms that run at a time; others wait. Each takes up to 8 MiB of request_memory.");
+  table.add(
+      "transform_keep", config.transform_keep, Unit::kBytes,
+      "Room for results of transforms that are kept (--keep), in the node's own directory. They go first "
+      "when the drive is used beyond evict_to. 0: nothing is kept.");
+}
+
+void add_job_settings(Settings& table, Config& config) {
+  using Unit = Settings::Unit;
+  table.add("job_slots", config.job_slots, Unit::kCount,
+            "Tasks of jobs that this node runs at a time, each in a process of its own. 0: one per core.");
+  table.add("job_share", config.job_share_percent, Unit::kCount,
+            "Percent of the slots that jobs may use while clients ask for objects; at least one slot.");
+  table.add("job_sandbox", config.job_sandbox,
+            "What confines the commands of jobs: \"bwrap\" (bubblewrap: no network, no files of this "
+            "machine but its programs), or \"none\" where you trust whoever starts jobs.");
+  table.add("job_paths", config.job_paths,
+            "Directories that commands of jobs may read beside the system's programs, such as a Python "
+            "environment.");
+}
+
 }  // namespace
 
 Settings Config::settings() {
@@ -99,12 +123,8 @@ Settings Config::settings() {
             "Who did what to which object, one JSON object a line: a file, or \"syslog\". SIGHUP opens the "
             "file anew. Empty: nothing is kept.");
   add_upstream_settings(table, *this);
-  table.add("transform_runs", transform_runs, Unit::kCount,
-            "Transforms that run at a time; others wait. Each takes up to 8 MiB of request_memory.");
-  table.add(
-      "transform_keep", transform_keep, Unit::kBytes,
-      "Room for results of transforms that are kept (--keep), in the node's own directory. They go first "
-      "when the drive is used beyond evict_to. 0: nothing is kept.");
+  add_transform_settings(table, *this);
+  add_job_settings(table, *this);
   table.add("stop_seconds", stop_seconds, Unit::kSeconds,
             "How long requests under way may take to finish when the node stops.");
   table.add("read_window", store.read_window, Unit::kBytes,
@@ -160,6 +180,8 @@ Status Config::check() const {
       {"heal_share", heal_share_percent, 1, 100},
       {"keep_replaced", keep_replaced_seconds, 1, 3600},
       {"nearly_full", nearly_full_percent, 1, 100},
+      {"job_slots", job_slots, 0, 1024},
+      {"job_share", job_share_percent, 1, 100},
       {"upload_expiry", store.upload_expiry_seconds, 1, 100 * kYear},
   };
   MR_TRY(gateway::check_domains(domains));

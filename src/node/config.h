@@ -49,6 +49,10 @@ struct Config {
   uint64_t transform_runs = 16;
   uint64_t transform_keep = uint64_t{20} << 30;
   std::string audit;
+  uint64_t job_slots = 0;
+  uint64_t job_share_percent = 50;
+  std::string job_sandbox = "bwrap";
+  std::vector<std::string> job_paths;
   uint64_t stop_seconds = 30;
   store::StoreOptions store;
   uint64_t reads_in_flight = 0;

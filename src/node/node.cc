@@ -117,30 +117,37 @@ Result<std::unique_ptr<Node>> Node::start(const Config& config, Log& log) {
                    node->cluster_ ? &node->cluster_->peers() : nullptr,
                    node->cluster_ ? std::optional(node->cluster_->joined()) : std::nullopt,
                    node->upstream_.get(), node->transforms_.get()});
+  MR_TRY(node->serve(config, objects, keys, log));
+  node->begin_jobs(config, log);
+  return node;
+}
+
+Status Node::serve(const Config& config, store::Objects& objects, gateway::KeySource& keys, Log& log) {
   const gateway::Services services{objects,
-                                   node->store_->memory(),
-                                   *node->indexes_,
-                                   *node->workers_,
-                                   *node->movers_,
+                                   store_->memory(),
+                                   *indexes_,
+                                   *workers_,
+                                   *movers_,
                                    log,
                                    config.short_names ? store::NameRule::kShort : store::NameRule::kS3,
-                                   node->audit_.get(),
-                                   node->transforms_.get()};
-  const gateway::GatewayOptions options{config.insecure, node->listen_.is_loopback(), config.access_log,
+                                   audit_.get(),
+                                   transforms_.get()};
+  const gateway::GatewayOptions options{config.insecure, listen_.is_loopback(), config.access_log,
                                         config.domains};
-  node->gateway_ = std::make_unique<gateway::Gateway>(services, keys, *node->administration_, options);
+  job_keys_ = std::make_unique<JobKeys>(keys, make_job_key(cluster_.get()));
+  gateway_ = std::make_unique<gateway::Gateway>(services, *job_keys_, *administration_, options);
   net::ServerOptions server;
-  server.listen = node->listen_;
+  server.listen = listen_;
   server.threads = static_cast<unsigned>(config.threads);
   server.max_connections = static_cast<unsigned>(config.max_connections);
   server.busy_wait_us = config.busy_wait_us;
   server.limits = {config.idle_seconds * 1'000'000, config.head_seconds * 1'000'000,
                    config.stall_seconds * 1'000'000};
-  server.certificates = node->certificates_.get();
-  node->server_ = MR_TRY(net::Server::open(server, *node->gateway_, log));
-  node->administration_->attach(*node->server_, node->gateway_->meters());
-  node->server_->run();
-  return node;
+  server.certificates = certificates_.get();
+  server_ = MR_TRY(net::Server::open(server, *gateway_, log));
+  administration_->attach(*server_, gateway_->meters());
+  server_->run();
+  return {};
 }
 
 Status Node::open_transforms(const Config& config, Log& log) {
@@ -152,6 +159,20 @@ Status Node::open_transforms(const Config& config, Log& log) {
   transforms_ = MR_TRY(NodeTransforms::open(config, std::move(around), log));
   if (cluster_) cluster_->also_refresh([made = transforms_.get()] { return made->refresh(); });
   return {};
+}
+
+// A node that cannot run jobs, say because its drive is full, serves its objects all the same.
+void Node::begin_jobs(const Config& config, Log& log) {
+  auto part =
+      JobsPart::start({config, cluster_.get(), url(), self_signed_.empty() ? config.tls_ca : self_signed_,
+                       job_keys_->own(), gateway_->meters()},
+                      log);
+  if (!part) {
+    log.warn("this node runs no jobs", "error", part.error().message());
+    return;
+  }
+  jobs_ = part.take();
+  administration_->attach_jobs(*jobs_);
 }
 
 Status Node::begin_audit(const Config& config, gateway::KeySource& keys, Log& log) {
@@ -170,6 +191,7 @@ void Node::reopen_audit() {
 Node::Left Node::drain(uint64_t limit_ms) {
   using Refused = net::Server::Refused;
   Left left;
+  if (jobs_) jobs_->stop();
   left.of_clients = server_->drain(Refused::kUsual, limit_ms);
   if (cluster_) {
     const bool others = cluster_->count_serving() > 1;
@@ -188,6 +210,7 @@ Node::Left Node::drain(uint64_t limit_ms) {
 Node::~Node() {
   // Connections end first; then the threads whose work refers to their coroutines; then the coroutines, which
   // hold on to the store; the store last. Its own threads may answer until then: nobody hears them any more.
+  if (jobs_) jobs_->stop();
   if (server_) server_->stop();
   if (audit_watch_) audit_watch_->stop();
   if (quotas_) quotas_->stop();

@@ -16,6 +16,7 @@
 #include "node/audit_watch.h"
 #include "node/cluster_part.h"
 #include "node/config.h"
+#include "node/jobs_part.h"
 #include "node/keys.h"
 #include "node/node_transforms.h"
 #include "store/local_store.h"
@@ -50,6 +51,9 @@ class Node {
  private:
   Node() = default;
   Status open_transforms(const Config& config, Log& log);
+  // The gateway, and the server that asks it.
+  Status serve(const Config& config, store::Objects& objects, gateway::KeySource& keys, Log& log);
+  void begin_jobs(const Config& config, Log& log);
   Status begin_audit(const Config& config, gateway::KeySource& keys, Log& log);
 
   // In the order of building; taken down in reverse. But the store may answer until its end, and what answers
@@ -57,6 +61,7 @@ class Node {
   std::unique_ptr<store::QuotaObjects> quotas_;
   std::unique_ptr<AuditLog> audit_;  // none: nothing is kept
   std::unique_ptr<KeyFile> keys_;
+  std::unique_ptr<JobKeys> job_keys_;
   std::unique_ptr<store::LocalStore> store_;
   std::unique_ptr<ClusterPart> cluster_;  // none: the node is alone
   std::unique_ptr<upstream::UpstreamObjects> upstream_;
@@ -69,6 +74,7 @@ class Node {
   std::unique_ptr<gateway::Gateway> gateway_;
   std::unique_ptr<net::CertificateFiles> certificates_;
   std::unique_ptr<net::Server> server_;
+  std::unique_ptr<JobsPart> jobs_;
   net::ListenAddress listen_;
   bool open_ = false;
   std::string self_signed_;

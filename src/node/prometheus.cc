@@ -191,6 +191,22 @@ void add_cluster(Families& families, const JoinedCluster& joined) {
   }
 }
 
+void add_jobs(Families& families, const jobs::RunnerReading& reading) {
+  const auto count = [&](const char* result, uint64_t tasks) {
+    families.add("millrace_job_tasks_total", "Tasks of jobs that this node ran", MetricType::Counter,
+                 {{"result", result}}, static_cast<double>(tasks));
+  };
+  count("done", reading.done);
+  count("failed", reading.failed);
+  count("given_back", reading.given_back);
+  families.add("millrace_job_tasks_running", "Tasks of jobs under way on this node", MetricType::Gauge, {},
+               reading.running);
+  families.add("millrace_job_slots_allowed",
+               "Tasks that this node may run at a time now: fewer while clients "
+               "ask for objects",
+               MetricType::Gauge, {}, reading.allowed);
+}
+
 }  // namespace
 
 std::string prometheus_text(const Counted& counted) {
@@ -239,6 +255,7 @@ std::string prometheus_text(const Counted& counted) {
   if (counted.upstream != nullptr) add_upstream(families, *counted.upstream);
   if (counted.transforms != nullptr) add_transforms(families, *counted.transforms);
   if (counted.joined != nullptr) add_cluster(families, *counted.joined);
+  if (counted.jobs != nullptr) add_jobs(families, counted.jobs->read());
   return prometheus::TextSerializer().Serialize(families.all());
 }
 

@@ -7,6 +7,7 @@
 #include "net/server.h"
 #include "node/audit_log.h"
 #include "node/cluster_administration.h"
+#include "node/jobs_part.h"
 #include "node/node_transforms.h"
 #include "store/drives.h"
 #include "store/quotas.h"
@@ -24,6 +25,7 @@ struct Counted {
   const upstream::UpstreamObjects* upstream = nullptr;
   const JoinedCluster* joined = nullptr;  // null: the node belongs to no cluster
   const NodeTransforms* transforms = nullptr;
+  const JobsPart* jobs = nullptr;  // null: they have not begun
 };
 std::string prometheus_text(const Counted& counted);
 

@@ -28,7 +28,19 @@ std::vector<char*> environment_with(std::string& variable) {
   return environment;
 }
 
-Result<pid_t> spawn(const Command::Options& options, int output) {
+struct Pipe {
+  File read;
+  File write;
+};
+
+Result<Pipe> make_pipe(const std::string& name) {
+  int ends[2] = {-1, -1};
+  if (::pipe2(ends, O_CLOEXEC) != 0) return make_system_error(errno, "making a pipe");
+  return Pipe{File(ends[0], name), File(ends[1], name)};
+}
+
+// `input` -1: nothing.
+Result<pid_t> spawn(const Command::Options& options, int input, int output) {
   std::vector<char*> arguments;
   for (const std::string& word : options.words) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
@@ -37,7 +49,8 @@ Result<pid_t> spawn(const Command::Options& options, int output) {
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   if (!options.directory.empty()) posix_spawn_file_actions_addchdir_np(&actions, options.directory.c_str());
-  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  if (input < 0) posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  if (input >= 0) posix_spawn_file_actions_adddup2(&actions, input, STDIN_FILENO);
   posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
@@ -60,29 +73,35 @@ Result<pid_t> spawn(const Command::Options& options, int output) {
 }  // namespace
 
 Result<Command> Command::start(const Options& options) {
-  if (!options.read_output) {
-    const pid_t child = MR_TRY(spawn(options, STDERR_FILENO));
-    return Command(child, options.words[0], File());
-  }
-  int ends[2] = {-1, -1};
-  if (::pipe2(ends, O_CLOEXEC) != 0) return make_system_error(errno, "making a pipe");
-  File ours(ends[0], options.words[0]);
-  const File theirs(ends[1], options.words[0]);
-  const pid_t child = MR_TRY(spawn(options, theirs.descriptor()));
-  return Command(child, options.words[0], std::move(ours));
+  const std::string& name = options.words[0];
+  Pipe in;
+  Pipe out;
+  if (options.write_input) in = MR_TRY(make_pipe(name));
+  if (options.read_output) out = MR_TRY(make_pipe(name));
+  const int output = options.read_output ? out.write.descriptor() : STDERR_FILENO;
+  Command command(MR_TRY(spawn(options, in.read.descriptor(), output)), name);
+  command.input_ = std::move(in.write);
+  command.output_ = std::move(out.read);
+  return command;
 }
 
 Command::Command(Command&& other) noexcept
     : child_(std::exchange(other.child_, 0)),
       name_(std::move(other.name_)),
-      output_(std::move(other.output_)) {}
+      output_(std::move(other.output_)),
+      input_(std::move(other.input_)) {}
 
 Command::~Command() {
   if (child_ == 0) return;
   ::kill(child_, SIGTERM);
   // Who reads no longer lets it go on: a writer to a closed pipe ends.
   output_ = File();
+  input_ = File();
   static_cast<void>(finish());
+}
+
+void Command::kill() {
+  if (child_ != 0) ::kill(child_, SIGKILL);
 }
 
 Status Command::finish() {

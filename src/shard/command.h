@@ -1,7 +1,8 @@
 // Command: a child process, and how it ended.
 //
-// It starts as any program does, whatever this process does about signals, with nothing on standard input.
-// Its standard output goes to ours for errors, or is read here. One thread.
+// It starts as any program does, whatever this process does about signals, with nothing on standard input
+// or with what is written to it here. Its standard output goes to ours for errors, or is read here. One
+// thread; one more may write.
 #pragma once
 
 #include <sys/types.h>
@@ -22,6 +23,7 @@ class Command {
     std::string directory;  // where it runs; empty: here
     std::string variable;   // NAME=value, beside or instead of what the environment has
     bool read_output = false;
+    bool write_input = false;  // whoever writes ignores SIGPIPE
   };
   static Result<Command> start(const Options& options);
   Command(Command&& other) noexcept;
@@ -31,16 +33,20 @@ class Command {
 
   // Its standard output, where that is read.
   File& output() { return output_; }
+  // Its standard input, where that is written. To be closed before its end is waited for.
+  File& input() { return input_; }
+  // Ends it at once.
+  void kill();
   // Waits; an error where it failed.
   Status finish();
 
  private:
-  Command(pid_t child, std::string name, File output)
-      : child_(child), name_(std::move(name)), output_(std::move(output)) {}
+  Command(pid_t child, std::string name) : child_(child), name_(std::move(name)) {}
 
   pid_t child_;  // 0: has ended
   std::string name_;
   File output_;
+  File input_;
 };
 
 inline constexpr std::string_view kPipePrefix = "pipe:";

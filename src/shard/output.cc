@@ -97,7 +97,7 @@ Status ShardFile::open() {
     transfer::Location object = MR_TRY(options_.stores->find(path_));
     if (object.bucket.empty() || object.key.empty() || object.key.ends_with('/'))
       return make_error(Code::kInvalid, "{} is not the name of an object", path_);
-    upload_ = std::make_unique<transfer::StreamUpload>(std::move(object));
+    upload_ = std::make_unique<transfer::StreamUpload>(std::move(object), options_.put);
     options_.index = IndexPolicy::kNone;
     return {};
   }

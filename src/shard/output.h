@@ -35,6 +35,7 @@ struct OutputOptions {
   std::vector<FileIdentity> inputs;      // what is being read: never replaced
   std::vector<std::string> input_names;  // the same for addresses
   transfer::Stores* stores = nullptr;    // for addresses
+  transfer::PutOptions put;              // of addresses
   bool dry_run = false;                  // everything is made, and nothing is kept
 };
 

@@ -221,6 +221,26 @@ std::vector<std::string> find_places(const Location& object, uint64_t size) {
 
 }  // namespace
 
+namespace {
+
+constexpr std::string_view kOnlyNew = "if-none-match";
+
+// Whether somebody with the same mark wrote the object before.
+bool is_written(const Location& object, const std::string& mark) {
+  const auto head = find_head(object);
+  if (!head || !*head) return false;
+  return std::ranges::any_of((*head)->headers, [&](const net::HeaderField& header) {
+    return net::equal_names(header.first, kMarkHeader) && header.second == mark;
+  });
+}
+
+Error exists_already(const Location& object) {
+  return make_error(net::kConditionNotMet, "{} is there already", object.text())
+      .with_hint("write to another place, or remove what is there");
+}
+
+}  // namespace
+
 Result<std::string> put_object(const Location& object, net::RequestBody body, const std::string& crc32c,
                                const PutOptions& options) {
   net::Request request = make_request("PUT", object.url);
@@ -228,7 +248,13 @@ Result<std::string> put_object(const Location& object, net::RequestBody body, co
   request.headers = options.headers;
   request.body = std::move(body);
   add_crc(request, crc32c);
-  return put_for_tag(object, request);
+  if (options.once.empty()) return put_for_tag(object, request);
+  request.headers.emplace_back(kMarkHeader, options.once);
+  request.headers.emplace_back(kOnlyNew, "*");
+  auto put = put_for_tag(object, request);
+  if (put || put.error().code() != Code::kExists) return put;
+  if (is_written(object, options.once)) return std::string();
+  return exists_already(object);
 }
 
 namespace {
@@ -279,6 +305,7 @@ Status remove_objects(const Location& bucket, const std::vector<std::string>& ke
 Result<std::string> begin_upload(const Location& object, const PutOptions& options) {
   net::Request request = make_request("POST", object.store->url(object.bucket, object.key, "uploads="));
   request.headers = options.headers;
+  if (!options.once.empty()) request.headers.emplace_back(kMarkHeader, options.once);
   // Of the whole content: readers that take it in other pieces can compare it too.
   request.headers.emplace_back("x-amz-checksum-algorithm", "CRC32C");
   request.headers.emplace_back("x-amz-checksum-type", "FULL_OBJECT");
@@ -378,7 +405,8 @@ Result<std::optional<std::string>> find_upload(const Location& object) {
   return latest;
 }
 
-Status finish_upload(const Location& object, const std::string& upload, const std::vector<Part>& parts) {
+Status finish_upload(const Location& object, const std::string& upload, const std::vector<Part>& parts,
+                     const PutOptions& options) {
   std::string body = "<CompleteMultipartUpload xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">";
   for (const Part& part : parts) {
     body +=
@@ -390,8 +418,17 @@ Status finish_upload(const Location& object, const std::string& upload, const st
   net::Request request =
       make_request("POST", object.store->url(object.bucket, object.key, "uploadId=" + encoded(upload)));
   request.body = std::string_view(body);
-  MR_TRY(call_for_xml(object, request));
-  return {};
+  if (!options.once.empty()) request.headers.emplace_back(kOnlyNew, "*");
+  auto done = call_for_xml(object, request);
+  if (done) return {};
+  if (options.once.empty()) return done.take_error();
+  const bool was_refused = done.error().code() == Code::kExists;
+  // A repeated request finds the upload gone.
+  if (!was_refused && done.error().code() != Code::kNotFound) return done.take_error();
+  const bool written = is_written(object, options.once);
+  if (was_refused) static_cast<void>(abort_upload(object, upload));
+  if (written) return {};
+  return was_refused ? exists_already(object) : done.take_error();
 }
 
 Status abort_upload(const Location& object, const std::string& upload) {

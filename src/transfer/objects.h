@@ -63,8 +63,14 @@ ObjectHead read_head(const std::vector<net::HeaderField>& headers);
 Result<ObjectHead> get_head(const Location& object);
 Result<std::optional<ObjectHead>> find_head(const Location& object);  // nothing: there is no such object
 
+// In the metadata of what is written once: by whom.
+inline constexpr std::string_view kMarkHeader = "x-amz-meta-millrace-job";
 struct PutOptions {
   std::vector<net::HeaderField> headers;  // content-type, x-amz-meta-…
+  // Not empty: the object must not be there yet, and gets this mark. One that is there with the same mark was
+  // written before, by an attempt whose end nobody heard of: that counts as written. Of several writers one
+  // wins.
+  std::string once;
 };
 // `crc32c` raw; empty: none is sent. Gives the entity tag.
 Result<std::string> put_object(const Location& object, net::RequestBody body, const std::string& crc32c,
@@ -101,7 +107,8 @@ struct UploadSummary {
 // All uploads under way whose key begins with that of `prefix`.
 Result<std::vector<UploadSummary>> list_uploads(const Location& prefix);
 Result<std::optional<std::string>> find_upload(const Location& object);  // the latest that is under way
-Status finish_upload(const Location& object, const std::string& upload, const std::vector<Part>& parts);
+Status finish_upload(const Location& object, const std::string& upload, const std::vector<Part>& parts,
+                     const PutOptions& options = {});
 Status abort_upload(const Location& object, const std::string& upload);
 
 }  // namespace millrace::transfer

@@ -154,6 +154,7 @@ Result<Store*> Stores::open(const std::string& shown, const net::Url& endpoint,
   std::unique_ptr<Store>& store = stores_[shown + (credentials ? "+" : "")];
   if (store) return store.get();
   net::ClientOptions options;
+  options.user_agent = settings_.user_agent;
   options.verify = settings_.verify;
   options.ca_file = settings_.ca_file;
   options.timeouts = settings_.timeouts;

@@ -36,6 +36,7 @@ struct Settings {
   std::string aws_region = "us-east-1";
   net::Verify verify = net::Verify::kPeer;
   std::string ca_file;
+  std::string user_agent = net::ClientOptions().user_agent;
   net::Timeouts timeouts;
   int64_t patience_ms = net::ClientOptions().patience_ms;
   int most_attempts = net::ClientOptions().most_attempts;

@@ -94,7 +94,7 @@ Status StreamUpload::finish() {
     parts.swap(parts_);
   }
   std::ranges::sort(parts, {}, &Part::number);
-  MR_TRY(finish_upload(object_, upload_, parts));
+  MR_TRY(finish_upload(object_, upload_, parts, options_));
   finished_ = true;
   return {};
 }

@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/number.h"
 #include "base/text.h"
+#include "shard/sandbox.h"
 #include "transform/forbidden_calls.h"
 #include "transform/limited_process.h"
 
@@ -61,28 +62,8 @@ void add(std::vector<std::string>& words, std::initializer_list<std::string_view
   for (const std::string_view word : more) words.emplace_back(word);
 }
 
-// The system as programs see it: read-only, and nothing of this machine's own.
-void add_system(std::vector<std::string>& words) {
-  add(words, {"--ro-bind", "/usr", "/usr"});
-  for (const std::string name : {"bin", "sbin", "lib", "lib64"}) {
-    std::error_code ignored;
-    if (fs::is_symlink("/" + name, ignored)) {
-      add(words, {"--symlink", "usr/" + name, "/" + name});
-    } else {
-      add(words, {"--ro-bind-try", "/" + name, "/" + name});
-    }
-  }
-  for (const std::string_view path :
-       {"/opt", "/etc/alternatives", "/etc/ld.so.cache", "/etc/fonts", "/etc/ImageMagick-6", "/etc/magic",
-        "/etc/mime.types", "/etc/localtime"})
-    add(words, {"--ro-bind-try", path, path});
-}
-
 std::vector<std::string> bubblewrap_words(const SandboxOptions& options, bool is_filtered) {
-  std::vector<std::string> words;
-  add(words, {"bwrap", "--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent",
-              "--new-session", "--cap-drop", "ALL", "--hostname", "sandbox"});
-  add_system(words);
+  std::vector<std::string> words = shard::confinement_words();
   add(words, {"--proc", "/proc", "--dev", "/dev", "--size", kSharedMemoryBytes, "--tmpfs", "/dev/shm",
               "--remount-ro", "/dev"});
   add(words, {"--size", std::to_string(options.limits.disk), "--tmpfs", "/tmp", "--chdir", "/tmp",
