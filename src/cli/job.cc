@@ -136,8 +136,10 @@ void add_job(CLI::App& app, Shell& shell) {
       ->footer("Example:\n  millrace job retry 3f2a9c01");
   add("remove", "Forget a job that has ended; its outputs stay", remove, true)
       ->footer("Example:\n  millrace job remove 3f2a9c01");
-  CLI::App* worker = job->add_subcommand("worker", "");
-  worker->group("");
+  CLI::App* worker =
+      job->add_subcommand("worker", "Run tasks for the node that started it; nodes do this by themselves");
+  worker->fallthrough();
+  worker->footer("Example:\n  millrace job worker < orders.jsonl");
   worker->callback([&shell] { shell.action = [&shell] { return work(shell); }; });
 }
 
