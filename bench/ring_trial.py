@@ -5,6 +5,7 @@
 The server (bench/ring_trial.cc) is pinned to one core and the light client to the other. Reported against epoll: the ratio of requests per second, and
 of the server's CPU time per request.
 """
+import itertools
 import json
 import pathlib
 import statistics
@@ -14,16 +15,18 @@ import time
 from store_get import LOAD, cpu_seconds
 
 TRIAL = str(pathlib.Path(LOAD).parent / "ring_trial")
-PORT = 9479
+# A ring that holds a listening socket goes some time after its process: each server has a port of its own.
+PORTS = itertools.count(9480)
 WAYS = ("epoll", "together", "staying")
 
 
 def measure(way, connections, seconds):
-    server = subprocess.Popen(["taskset", "-c", "0", TRIAL, way, str(PORT)])
+    port = str(next(PORTS))
+    server = subprocess.Popen(["taskset", "-c", "0", TRIAL, way, port])
     try:
         time.sleep(0.2)
         before = cpu_seconds(server.pid)
-        said = json.loads(subprocess.run(["taskset", "-c", "1", LOAD, "127.0.0.1", str(PORT), "/x", str(connections), str(seconds)],
+        said = json.loads(subprocess.run(["taskset", "-c", "1", LOAD, "127.0.0.1", port, "/x", str(connections), str(seconds)],
                                          check=True, capture_output=True, text=True).stdout)
         return said["requests"] / said["seconds"], (cpu_seconds(server.pid) - before) / said["requests"]
     finally:
