@@ -22,11 +22,12 @@ class Audited:
     def lines(self, path=None):
         return [json.loads(line) for line in (path or self.path).read_text().splitlines()]
 
-    def find(self, seconds=20, **wanted):
-        """The lines with these values, once there is one."""
+    def find(self, seconds=20, least=1, **wanted):
+        """The lines with these values, once there are so many: they are written beside the requests."""
         def found():
-            return [line for line in self.lines() if all(line.get(name) == value for name, value in wanted.items())]
-        return wait_until(found, f"no line with {wanted}", seconds)
+            lines = [line for line in self.lines() if all(line.get(name) == value for name, value in wanted.items())]
+            return lines if len(lines) >= least else None
+        return wait_until(found, f"no {least} lines with {wanted}", seconds)
 
     def one(self, **wanted):
         line, = self.find(**wanted)
@@ -96,7 +97,7 @@ def test_administration_says_what_was_to_change(audited):
     assert node.ask("PUT", "/-/buckets/box", json.dumps({"verify": "read"})).status == 200
     assert node.ask("PUT", "/-/buckets/box", json.dumps({"verify": "never"})).status == 400
     assert node.ask("POST", "/-/scrub").status == 200
-    done, refused = audited.find(path="/-/buckets/box")
+    done, refused = audited.find(least=2, path="/-/buckets/box")
     assert json.loads(done["change"]) == {"verify": "read"} and done["outcome"] == "done" and done["operation"] == "administration"
     assert refused["outcome"] == "refused" and refused["code"] == "InvalidArgument"
     assert audited.one(path="/-/scrub")["method"] == "POST"
