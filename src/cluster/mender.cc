@@ -296,8 +296,6 @@ void Mender::commit(const JobPointer& job) {
     job->changed = true;
     if (committed) return look(job);
     if (did_nothing(committed.error())) drop(*job, job->mending.builds);
-    // Written again meanwhile: the new write may be in order already.
-    if (committed.error().is(kHoldersChanged)) return look(job);
     end(job, committed.take_error());
   });
 }

@@ -7,7 +7,7 @@ from clusters import Cluster, Objects, holders, pattern, progress, until_answere
 from nodes import Node, lasting_port
 from store_client import MIB, wait_until
 
-HEAL_SOON = ("--set", "heal_after=1s", "--set", "heal_share=100", "--set", "keep_replaced=5s")
+HEAL_SOON = ("--set", "heal_after=1s", "--set", "heal_share=100", "--set", "keep_replaced=10s")
 SIZES = [0, 100, 16_385, 200_000, 3 * MIB + 17]
 
 
