@@ -358,6 +358,14 @@ void Walker::end_look() {
   next_page();
 }
 
+bool Walker::is_leaving(const Map& map) const {
+  const MapNode* self = map.find_node(membership_.self());
+  return self != nullptr &&
+         (self->state == NodeState::kDraining || std::ranges::any_of(self->drives, [](const MapDrive& drive) {
+            return drive.state == DriveStanding::kDraining;
+          }));
+}
+
 void Walker::end_walk() {
   const std::shared_ptr<Walk> walk = std::move(walk_);
   std::erase_if(litter_since_, [&](const auto& entry) { return !walk->prepared.contains(entry.first); });
@@ -374,6 +382,9 @@ void Walker::end_walk() {
   }
   const uint64_t again_us =
       litter_since_.empty() ? options_.again_us : std::min(options_.again_us, options_.litter_us);
+  // Slices are counted before the walk moves them: whoever has to become empty counts again.
+  if (clean && walk->counted.held > 0 && is_leaving(walk->map()))
+    return walk_after(options_.retry_us, Scope::kChanged);
   if (clean && walk->counted.below == 0) return walk_after(again_us, Scope::kAll);
   walk_after(clean ? options_.recount_us : options_.retry_us, Scope::kChanged);
 }

@@ -87,6 +87,8 @@ class Walker {
   void hear(const std::shared_ptr<Walk>& walk, Status status);
   void end_look();
   void end_walk();
+  // The node, or a drive of it, is to become empty.
+  bool is_leaving(const Map& map) const;
   void walk_after(uint64_t us, Scope scope);
 
   Strand& strand_;
